@@ -1,0 +1,271 @@
+//! The only readers of time.
+//!
+//! Purpose: one [`Clock`] that everything above asks, and a pure [`ClockHistory`] that says what
+//! the wall clock showed at any moment of this boot, steps and sleep included. May touch: the three
+//! kernel clocks and the file of a shifted test clock. May not: be read by a pure room, which gets
+//! [`Stamp`]s as values.
+//!
+//! Events carry `CLOCK_BOOTTIME`, the driver's rows carry `CLOCK_REALTIME`. NTP slews both alike, so
+//! their difference is constant but for steps; each observed difference is an anchor.
+
+use std::path::PathBuf;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::unit::{BootNs, Ms, WallUs};
+
+/// One moment on the three clocks, read together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stamp {
+    /// `CLOCK_BOOTTIME`: orders everything.
+    pub boot: BootNs,
+    /// `CLOCK_MONOTONIC` in nanoseconds: stands still while the machine sleeps.
+    pub mono_ns: u64,
+    /// `CLOCK_REALTIME`: what the driver stamps rows with.
+    pub wall: WallUs,
+}
+
+impl Stamp {
+    /// Nanoseconds this machine has slept since boot.
+    #[must_use]
+    pub const fn asleep_since_boot_ns(self) -> u64 {
+        self.boot.0.saturating_sub(self.mono_ns)
+    }
+}
+
+/// The door to the kernel's clocks.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    /// A file holding a signed number of microseconds that is added to the wall clock: the one
+    /// test hook of this product, shared with the simulated driver so that both see one step.
+    shift: Option<PathBuf>,
+}
+
+impl Clock {
+    /// The kernel's clocks as they are.
+    #[must_use]
+    pub const fn system() -> Self {
+        Self { shift: None }
+    }
+
+    /// The kernel's clocks with the wall clock shifted by the number in `file`, read at every use.
+    #[must_use]
+    pub const fn shifted(file: PathBuf) -> Self {
+        Self { shift: Some(file) }
+    }
+
+    /// Whether a test shifts the wall clock: said in every report that it touches.
+    #[must_use]
+    pub const fn is_shifted(&self) -> bool {
+        self.shift.is_some()
+    }
+
+    /// Reads the three clocks within about a microsecond of each other.
+    #[must_use]
+    pub fn now(&self) -> Stamp {
+        // Monotonic first: read later it could pass the boot clock, as if time asleep were negative.
+        let mono_ns = nanoseconds(ClockId::Monotonic);
+        let boot = nanoseconds(ClockId::Boottime);
+        let wall_us = nanoseconds(ClockId::Realtime) / 1_000;
+        let wall = WallUs(wall_us.saturating_add_signed(self.shift_us()));
+        Stamp { boot: BootNs(boot), mono_ns, wall }
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "a test that lost its clock must not go on with another"
+    )]
+    fn shift_us(&self) -> i64 {
+        let Some(file) = &self.shift else { return 0 };
+        // The test writes the file before it names it, and replaces it by rename.
+        let text = std::fs::read_to_string(file).expect("the test clock's file can be read");
+        text.trim().parse().expect("the test clock's file holds a signed number of microseconds")
+    }
+}
+
+fn nanoseconds(id: ClockId) -> u64 {
+    let time = clock_gettime(id);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(u64::MAX);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(u64::MAX);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// Two readings of the wall-minus-boot difference closer than this are the same difference:
+/// three clocks read one after another on a busy machine lie apart by scheduling, not by a step.
+pub const STEP_US_MIN: u64 = 5_000;
+
+/// Where a wall-clock instant lies on the boot clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BootPlace {
+    /// Exactly one moment showed this wall time.
+    Once(BootNs),
+    /// A step forward jumped over it: no moment of this boot showed it.
+    Skipped,
+    /// A step back made it come twice.
+    Twice(BootNs, BootNs),
+}
+
+/// What the wall clock showed when, learned from [`Stamp`]s given in the order they were read.
+#[derive(Clone, Debug, Default)]
+pub struct ClockHistory {
+    anchors: Vec<Anchor>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    /// From this moment on (or, for the first, since ever) …
+    since: BootNs,
+    /// … wall − boot is this many microseconds …
+    offset_us: i64,
+    /// … and the machine had slept this long.
+    asleep_ns: u64,
+}
+
+impl ClockHistory {
+    /// Learns from one reading. Readings that say nothing new are not kept.
+    pub fn observe(&mut self, stamp: Stamp) {
+        let anchor = Anchor {
+            since: stamp.boot,
+            offset_us: offset_us(stamp),
+            asleep_ns: stamp.asleep_since_boot_ns(),
+        };
+        let news = self.anchors.last().is_none_or(|last| {
+            last.offset_us.abs_diff(anchor.offset_us) >= STEP_US_MIN
+                || last.asleep_ns.abs_diff(anchor.asleep_ns) >= 1_000_000
+        });
+        if news {
+            self.anchors.push(anchor);
+        }
+    }
+
+    /// The moment of this boot at which the wall clock showed `wall`. `None` before any reading.
+    #[must_use]
+    pub fn boot_of(&self, wall: WallUs) -> Option<BootPlace> {
+        let mut places = self.anchors.iter().enumerate().filter_map(|(i, anchor)| {
+            let us = i64::try_from(wall.0).ok()?.checked_sub(anchor.offset_us)?;
+            let boot = BootNs(u64::try_from(us).ok()?.checked_mul(1_000)?);
+            let begun = i == 0 || boot >= anchor.since;
+            let over = self.anchors.get(i.saturating_add(1)).is_some_and(|next| boot >= next.since);
+            (begun && !over).then_some(boot)
+        });
+        if self.anchors.is_empty() {
+            return None;
+        }
+        Some(match (places.next(), places.next()) {
+            (Some(one), Some(other)) => BootPlace::Twice(one, other),
+            (Some(one), None) => BootPlace::Once(one),
+            (None, _) => BootPlace::Skipped,
+        })
+    }
+
+    /// What the wall clock showed at `boot`. `None` before any reading.
+    #[must_use]
+    pub fn wall_of(&self, boot: BootNs) -> Option<WallUs> {
+        let anchor = self.in_force(boot)?;
+        Some(WallUs((boot.0 / 1_000).saturating_add_signed(anchor.offset_us)))
+    }
+
+    /// Whether the wall clock was stepped between two moments, as far as it was observed.
+    #[must_use]
+    pub fn stepped_between(&self, from: BootNs, to: BootNs) -> bool {
+        self.anchors.windows(2).any(|pair| match pair {
+            [before, after] => {
+                from < after.since
+                    && after.since <= to
+                    && before.offset_us.abs_diff(after.offset_us) >= STEP_US_MIN
+            }
+            _ => false,
+        })
+    }
+
+    /// How long the machine slept between two moments; `None` where that was not observed: the span
+    /// began before the first reading, and by then the machine had already slept.
+    #[must_use]
+    pub fn asleep_between(&self, from: BootNs, to: BootNs) -> Option<Ms> {
+        let first = self.anchors.first()?;
+        let known = |at: BootNs| {
+            if at >= first.since || first.asleep_ns < 1_000_000 {
+                self.in_force(at).map(|anchor| anchor.asleep_ns)
+            } else {
+                None
+            }
+        };
+        Some(Ms(known(to)?.saturating_sub(known(from)?) / 1_000_000))
+    }
+
+    fn in_force(&self, boot: BootNs) -> Option<&Anchor> {
+        let later = self.anchors.iter().rev().find(|anchor| anchor.since <= boot);
+        later.or_else(|| self.anchors.first())
+    }
+}
+
+fn offset_us(stamp: Stamp) -> i64 {
+    let wall = i64::try_from(stamp.wall.0).unwrap_or(i64::MAX);
+    let boot = i64::try_from(stamp.boot.0 / 1_000).unwrap_or(i64::MAX);
+    wall.saturating_sub(boot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(boot_ms: u64, wall_ms: u64, asleep_ms: u64) -> Stamp {
+        Stamp {
+            boot: BootNs(boot_ms * 1_000_000),
+            mono_ns: (boot_ms - asleep_ms) * 1_000_000,
+            wall: WallUs(wall_ms * 1_000),
+        }
+    }
+
+    #[test]
+    fn a_steady_clock_is_one_anchor() {
+        let mut history = ClockHistory::default();
+        for ms in (100..1_000).step_by(20) {
+            history.observe(stamp(ms, 1_000_000 + ms, 0));
+        }
+        assert_eq!(history.anchors.len(), 1);
+        let boot = history.boot_of(WallUs(1_000_500_000));
+        assert_eq!(boot, Some(BootPlace::Once(BootNs(500_000_000))));
+        assert_eq!(history.wall_of(BootNs(500_000_000)), Some(WallUs(1_000_500_000)));
+        assert!(!history.stepped_between(BootNs(0), BootNs(1_000_000_000)));
+    }
+
+    #[test]
+    fn a_step_forward_skips_and_a_step_back_repeats() {
+        let mut forward = ClockHistory::default();
+        forward.observe(stamp(100, 1_000_100, 0));
+        forward.observe(stamp(200, 1_060_200, 0));
+        assert_eq!(forward.boot_of(WallUs(1_030_000_000)), Some(BootPlace::Skipped));
+        assert!(forward.stepped_between(BootNs(150_000_000), BootNs(200_000_000)));
+        assert!(!forward.stepped_between(BootNs(200_000_000), BootNs(300_000_000)));
+
+        let mut back = ClockHistory::default();
+        back.observe(stamp(100, 1_000_100, 0));
+        back.observe(stamp(200, 1_000_150, 0));
+        assert_eq!(
+            back.boot_of(WallUs(1_000_160_000)),
+            Some(BootPlace::Twice(BootNs(160_000_000), BootNs(210_000_000)))
+        );
+    }
+
+    #[test]
+    fn sleep_is_counted_and_unobserved_sleep_is_not_zero() {
+        let mut history = ClockHistory::default();
+        history.observe(stamp(100, 1_000_100, 50));
+        history.observe(stamp(400, 1_000_400, 250));
+        let ms = |n: u64| BootNs(n * 1_000_000);
+        assert_eq!(history.asleep_between(ms(150), ms(450)), Some(Ms(200)));
+        assert_eq!(history.asleep_between(ms(20), ms(450)), None);
+
+        let mut awake = ClockHistory::default();
+        awake.observe(stamp(100, 1_000_100, 0));
+        assert_eq!(awake.asleep_between(ms(20), ms(450)), Some(Ms::ZERO));
+    }
+
+    #[test]
+    fn the_kernel_clocks_move_forward() {
+        let clock = Clock::system();
+        let (first, second) = (clock.now(), clock.now());
+        assert!(first.boot <= second.boot && first.mono_ns <= first.boot.0);
+    }
+}

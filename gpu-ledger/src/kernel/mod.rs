@@ -1,0 +1,149 @@
+//! Kernel events: who, at the moment it happens.
+//!
+//! Purpose: bytes from the ring become typed events. May touch: bpf(2), BTF, the ring and
+//! the counters of our own programs. May not: read procfs (that is `identity`), assume UTF-8, or
+//! drop a record uncounted.
+//! Invariant: any bytes give an [`Event`] or a named error; per CPU, received + lost = produced.
+
+use bytes::Bytes;
+
+use crate::unit::{BootNs, Pid};
+
+/// A process within one boot: its tgid and the boot time at which its leader started.
+/// Constant over exec, also over an exec from a thread (`fs/exec.c`, `de_thread`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProcessKey {
+    /// Thread group id in the initial pid namespace.
+    pub pid: Pid,
+    /// `group_leader->start_boottime`, to the nanosecond.
+    pub start: BootNs,
+}
+
+/// A control group: the hierarchy's id (0 = cgroup v2) and the group's kernfs id in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CgroupId {
+    /// `cgroup_root.hierarchy_id`; 0 is the default (v2) hierarchy.
+    pub hierarchy: u32,
+    /// kernfs node id; in v2 also the inode of its directory.
+    pub id: u64,
+}
+
+/// What every process event says about its subject (of a fork: the child).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subject {
+    /// The process.
+    pub key: ProcessKey,
+    /// Its parent when the event happened; of a fork, the process that forked.
+    pub parent: ProcessKey,
+    /// Real user id.
+    pub uid: u32,
+    /// Effective user id.
+    pub euid: u32,
+    /// Audit login uid; `None` where it was never set (`-1`) or the kernel keeps none.
+    pub login_uid: Option<u32>,
+    /// The v2 cgroup, and the memory and pids ones where v1 hierarchies carry those controllers.
+    pub cgroups: Vec<CgroupId>,
+    /// When, on the boot clock.
+    pub at: BootNs,
+    /// CPU that produced the record.
+    pub cpu: u32,
+    /// Number of the record on that CPU, lost ones counted.
+    pub seq: u64,
+}
+
+/// The argument bytes of a new image as they lie in memory: NUL-separated, any bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Argv {
+    /// What was captured, at most `ARGV_MAX` bytes of it.
+    pub bytes: Bytes,
+    /// `arg_end - arg_start`.
+    pub true_length: u64,
+    /// Why `bytes` are fewer than `true_length`, or none at all.
+    pub state: ArgvState,
+}
+
+/// How complete the captured argument bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgvState {
+    /// All of them.
+    Whole,
+    /// Cut at the capture limit.
+    Truncated,
+    /// Not captured: the ring was nearly full, and identity goes first.
+    Shed,
+    /// The copy from user memory faulted.
+    Unreadable,
+}
+
+/// A new image, from `sched_process_exec`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exec {
+    /// Who.
+    pub subject: Subject,
+    /// Its arguments.
+    pub argv: Argv,
+    /// The file name given to exec, any bytes (`bprm->filename`).
+    pub filename: Bytes,
+    /// Executable's device, as `st_dev` packs it in the kernel (`MKDEV`).
+    pub exe_device: u64,
+    /// Executable's inode.
+    pub exe_inode: u64,
+}
+
+/// A new process, from `sched_process_fork`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fork {
+    /// The child.
+    pub subject: Subject,
+}
+
+/// The last thread of a process is exiting, from `sched_process_exit`. Its descriptors close later.
+/// Several threads may report the same exit; the first one counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exit {
+    /// Who.
+    pub subject: Subject,
+    /// Wait status (`signal->group_exit_code` or the task's own `exit_code`).
+    pub wait_status: u32,
+}
+
+/// A control group was made: its name, while there is one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CgroupMade {
+    /// Which.
+    pub cgroup: CgroupId,
+    /// Its path from the hierarchy's root, any bytes.
+    pub path: Bytes,
+    /// When.
+    pub at: BootNs,
+    /// CPU that produced the record.
+    pub cpu: u32,
+    /// Number of the record on that CPU.
+    pub seq: u64,
+}
+
+/// A process opened (or was checked for access to) an NVIDIA character device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceTouch {
+    /// Who.
+    pub subject: Subject,
+    /// Device major.
+    pub major: u32,
+    /// Device minor; under major `nvidia` the GPU's minor number, 255 = the control device.
+    pub minor: u32,
+}
+
+/// One record of the ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A new process.
+    Fork(Fork),
+    /// A new image.
+    Exec(Exec),
+    /// An exit.
+    Exit(Exit),
+    /// A new control group.
+    CgroupMade(CgroupMade),
+    /// A device touch.
+    DeviceTouch(DeviceTouch),
+}

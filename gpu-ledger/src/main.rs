@@ -1,0 +1,3 @@
+//! The `gpu-ledger` command.
+
+fn main() {}

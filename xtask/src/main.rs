@@ -1,0 +1,2 @@
+//! Builds, checks and demonstrates gpu-ledger.
+fn main() {}
