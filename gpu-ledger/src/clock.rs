@@ -165,6 +165,14 @@ impl ClockHistory {
         Some(WallUs((boot.0 / 1_000).saturating_add_signed(anchor.offset_us)))
     }
 
+    /// All three clocks at `boot`. `None` before any reading.
+    #[must_use]
+    pub fn stamp_of(&self, boot: BootNs) -> Option<Stamp> {
+        let asleep_ns = self.in_force(boot)?.asleep_ns;
+        let mono_ns = boot.0.saturating_sub(asleep_ns);
+        Some(Stamp { boot, mono_ns, wall: self.wall_of(boot)? })
+    }
+
     /// Whether the wall clock was stepped between two moments, as far as it was observed.
     #[must_use]
     pub fn stepped_between(&self, from: BootNs, to: BootNs) -> bool {
