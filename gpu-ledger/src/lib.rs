@@ -15,6 +15,8 @@ pub mod clock;
 pub mod coverage;
 pub mod identity;
 pub mod kernel;
+#[cfg(test)]
+mod random;
 pub mod settlement;
 pub mod unit;
 pub mod unknown;
