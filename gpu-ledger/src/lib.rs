@@ -13,6 +13,7 @@ pub mod accounting;
 pub mod bill;
 pub mod clock;
 pub mod coverage;
+pub mod escape;
 pub mod identity;
 pub mod kernel;
 pub mod settlement;
