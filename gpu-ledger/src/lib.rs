@@ -13,8 +13,11 @@ pub mod accounting;
 pub mod bill;
 pub mod clock;
 pub mod coverage;
+pub mod escape;
 pub mod identity;
 pub mod kernel;
+#[cfg(test)]
+mod random;
 pub mod settlement;
 pub mod unit;
 pub mod unknown;

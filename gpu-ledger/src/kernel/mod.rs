@@ -5,6 +5,19 @@
 //! drop a record uncounted.
 //! Invariant: any bytes give an [`Event`] or a named error; per CPU, received + lost = produced.
 
+pub mod btf;
+pub mod devices;
+pub mod error;
+pub mod loss;
+pub mod offsets;
+pub mod tracer;
+pub mod wire;
+
+pub use error::KernelError;
+pub use loss::{Counts, Loss, PerKind, SequenceTracker};
+pub use tracer::{DeviceTouchState, Tracer, TracerOptions};
+pub use wire::WireError;
+
 use bytes::Bytes;
 
 use crate::unit::{BootNs, Pid};
@@ -82,7 +95,8 @@ pub struct Exec {
     pub subject: Subject,
     /// Its arguments.
     pub argv: Argv,
-    /// The file name given to exec, any bytes (`bprm->filename`).
+    /// The file name given to exec, any bytes (`bprm->filename`). Empty only where it could not be
+    /// read: exec refuses an empty one.
     pub filename: Bytes,
     /// Executable's device, as `st_dev` packs it in the kernel (`MKDEV`).
     pub exe_device: u64,
