@@ -83,6 +83,13 @@ impl Clock {
     }
 }
 
+/// Nanoseconds of CPU that the calling thread has used (`CLOCK_THREAD_CPUTIME_ID`): a cost, not a
+/// moment.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
 fn nanoseconds(id: ClockId) -> u64 {
     let time = clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(u64::MAX);
