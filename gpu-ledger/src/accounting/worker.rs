@@ -39,6 +39,27 @@ pub struct ReadRequest {
     pub touching_exits: Option<u64>,
 }
 
+/// What became of the list that a read asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListingState {
+    /// It came, under a mode that was on before and after.
+    Listed,
+    /// Accounting is off: there is nothing to list.
+    AccountingOff,
+    /// It did not come, or was not believed.
+    Missing,
+}
+
+impl ListingState {
+    const fn of(content: &ReadContent) -> Self {
+        match content {
+            ReadContent::Listed(_) => Self::Listed,
+            ReadContent::AccountingOff => Self::AccountingOff,
+            ReadContent::ModeChanged { .. } | ReadContent::Failed(_) => Self::Missing,
+        }
+    }
+}
+
 /// What one read brought.
 #[derive(Clone, Debug)]
 pub struct ReadOutcome {
@@ -48,6 +69,8 @@ pub struct ReadOutcome {
     pub window: Window,
     /// Whether every row was asked about.
     pub sweep: bool,
+    /// Whether there was a list.
+    pub listing: ListingState,
     /// What it brought to light, in order.
     pub findings: Vec<Finding>,
     /// Rows that run now.
@@ -318,6 +341,7 @@ impl<'library> Reader<'library> {
         } else {
             None
         };
+        let listing = ListingState::of(&content);
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
         self.price_busy(&mut seen, &mut disagreement);
         if last {
@@ -332,6 +356,7 @@ impl<'library> Reader<'library> {
             gpu: self.harvest.gpu().clone(),
             window,
             sweep,
+            listing,
             findings: seen.findings,
             open: self.harvest.open(),
             holders,

@@ -8,25 +8,37 @@ use crate::settlement::{Account, Balance, Settlement};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::{DisputeReason, NamelessReason};
 
+/// What a bill can be made by: accounts, or accounts told apart by something more.
+pub trait Line: Ord + Clone {
+    /// The reason on whose line it stands, where it has no identity.
+    fn unattributed(&self) -> Option<NamelessReason>;
+}
+
+impl Line for Account {
+    fn unattributed(&self) -> Option<NamelessReason> {
+        Self::unattributed(self)
+    }
+}
+
 /// A settlement as it goes onto a bill.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Booked {
+pub enum Booked<A = Account> {
     /// Billed by its overlap with the period.
-    Placed(Holding<Account>),
+    Placed(Holding<A>),
     /// In the total with the driver's milliseconds as they are, unpriced: its interval cannot be trusted.
     /// It belongs to the period in which it was read.
     Disputed {
         /// Why.
         reason: DisputeReason,
         /// On whose account.
-        account: Account,
+        account: A,
         /// What the driver said.
         raw: Ms,
         /// End of the read that first showed it final, on the bill's grid.
         at_ms: u64,
         /// The interval that it most likely held the GPU in, never past that read: others did not
         /// hold the GPU alone then.
-        likely: Option<Holding<Account>>,
+        likely: Option<Holding<A>>,
     },
     /// It has no interval, as the driver gave no start time.
     NoStartTime {
@@ -39,7 +51,7 @@ pub enum Booked {
 
 /// How a settlement goes onto a bill.
 #[must_use]
-pub fn booked(settlement: &Settlement, account: Account) -> Booked {
+pub fn booked<A: Clone>(settlement: &Settlement, account: A) -> Booked<A> {
     let (raw, at_ms) = (settlement.row.held, settlement.seen.ended.wall.ms());
     let pid = settlement.row.pid;
     let Some(start) = settlement.row.start else {
@@ -62,22 +74,22 @@ pub fn booked(settlement: &Settlement, account: Account) -> Booked {
 
 /// All that is known of one GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GpuBooks {
+pub struct GpuBooks<A = Account> {
     /// Which.
     pub gpu: GpuUuid,
     /// Its settlements.
-    pub settlements: Vec<Booked>,
+    pub settlements: Vec<Booked<A>>,
     /// What runs: open rows with what they have accrued, and holders without a driver row.
-    pub running: Vec<Holding<Account>>,
+    pub running: Vec<Holding<A>>,
     /// When its holders could not be seen.
     pub uncovered: Vec<Span>,
 }
 
-impl GpuBooks {
+impl<A: Clone> GpuBooks<A> {
     /// Everything that has an interval: settlements first, in the order of `settlements`, then
     /// what runs. The holdings of [`GpuLine::statement`] stand in this order.
     #[must_use]
-    pub fn holdings(&self) -> Vec<Holding<Account>> {
+    pub fn holdings(&self) -> Vec<Holding<A>> {
         let settled = self.settlements.iter().filter_map(|booked| match booked {
             Booked::Placed(holding) => Some(holding),
             Booked::Disputed { likely, .. } => likely.as_ref(),
@@ -89,11 +101,11 @@ impl GpuBooks {
 
 /// One GPU on the bill.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GpuLine {
+pub struct GpuLine<A = Account> {
     /// Which.
     pub gpu: GpuUuid,
     /// Its statement.
-    pub statement: Statement<Account>,
+    pub statement: Statement<A>,
     /// Settlements that meet the period, and their milliseconds in it: overlaps, and the raw
     /// figures of those without a trusted interval.
     pub billed: Balance,
@@ -101,9 +113,9 @@ pub struct GpuLine {
 
 /// One account on the bill, over all GPUs: of two GPUs held for an hour it has two.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AccountLine {
+pub struct AccountLine<A = Account> {
     /// Whose.
-    pub account: Account,
+    pub account: A,
     /// Settlements that meet the period.
     pub settlements: u64,
     /// Per GPU the union of its settled spans, and the parts of that.
@@ -135,11 +147,11 @@ pub struct UnattributedLine {
 
 /// What of one GPU and account is disputed, for one reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DisputedLine {
+pub struct DisputedLine<A = Account> {
     /// Which GPU.
     pub gpu: GpuUuid,
     /// Whose.
-    pub account: Account,
+    pub account: A,
     /// Why.
     pub reason: DisputeReason,
     /// Settlements that were read in the period.
@@ -150,24 +162,24 @@ pub struct DisputedLine {
 
 /// A bill.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bill {
+pub struct Bill<A = Account> {
     /// Over which period.
     pub period: Span,
     /// Each GPU given, in the order given.
-    pub gpus: Vec<GpuLine>,
+    pub gpus: Vec<GpuLine<A>>,
     /// Accounts with an identity, in ascending order.
-    pub accounts: Vec<AccountLine>,
+    pub accounts: Vec<AccountLine<A>>,
     /// What has none, by GPU in the order given and by reason.
     pub unattributed: Vec<UnattributedLine>,
     /// What is disputed, by GPU, account and reason.
-    pub disputed: Vec<DisputedLine>,
+    pub disputed: Vec<DisputedLine<A>>,
     /// Settlements that meet the period.
     pub settlements_total: u64,
     /// The milliseconds of all of them: spans within the period, and raw figures.
     pub span_ms_total: u128,
 }
 
-impl Bill {
+impl<A> Bill<A> {
     /// Compares the lines of a bill over *all* time with what was booked.
     ///
     /// # Errors
@@ -199,8 +211,8 @@ impl Bill {
 /// # Errors
 /// Those of [`statement`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
 /// together are not all settlements, each once; [`BillError::Overflow`] past 2⁶⁴ − 1 ms.
-pub fn bill(period: Span, gpus: &[GpuBooks]) -> Result<Bill, BillError> {
-    let mut draft = Draft::default();
+pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, BillError> {
+    let mut draft = Draft::new();
     let mut gpu_lines = Vec::with_capacity(gpus.len());
     for books in gpus {
         let statement = statement(period, &books.holdings(), &books.uncovered)?;
@@ -229,7 +241,7 @@ fn within(at_ms: u64, period: Span) -> bool {
 }
 
 /// The GPU's own sum, from what its statement gave each settlement.
-fn billed(period: Span, books: &GpuBooks, statement: &Statement<Account>) -> Balance {
+fn billed<A>(period: Span, books: &GpuBooks<A>, statement: &Statement<A>) -> Balance {
     let mut parts = statement.holdings.iter();
     let mut sum = Balance::default();
     for booked in &books.settlements {
@@ -254,19 +266,26 @@ fn billed(period: Span, books: &GpuBooks, statement: &Statement<Account>) -> Bal
 }
 
 /// The lines as they grow.
-#[derive(Default)]
-struct Draft {
-    accounts: BTreeMap<Account, AccountLine>,
+struct Draft<A> {
+    accounts: BTreeMap<A, AccountLine<A>>,
     unattributed: BTreeMap<(GpuUuid, NamelessReason), UnattributedLine>,
-    disputed: BTreeMap<(GpuUuid, Account, DisputeReason), DisputedLine>,
+    disputed: BTreeMap<(GpuUuid, A, DisputeReason), DisputedLine<A>>,
 }
 
-impl Draft {
+impl<A: Line> Draft<A> {
+    const fn new() -> Self {
+        Self {
+            accounts: BTreeMap::new(),
+            unattributed: BTreeMap::new(),
+            disputed: BTreeMap::new(),
+        }
+    }
+
     /// The unions, which only the statement knows.
     fn add_unions(
         &mut self,
         gpu: &GpuUuid,
-        statement: &Statement<Account>,
+        statement: &Statement<A>,
     ) -> Result<(), BillError> {
         for of in &statement.accounts {
             if let Some(reason) = of.account.unattributed() {
@@ -283,7 +302,7 @@ impl Draft {
     }
 
     /// One settlement, from its own interval.
-    fn add(&mut self, period: Span, gpu: &GpuUuid, booked: &Booked) -> Result<(), BillError> {
+    fn add(&mut self, period: Span, gpu: &GpuUuid, booked: &Booked<A>) -> Result<(), BillError> {
         match booked {
             Booked::Placed(holding) if meets(holding.span, period) => {
                 let ms = holding.span.overlap(period).map_or(Ms::ZERO, Span::length);
@@ -313,7 +332,7 @@ impl Draft {
         Ok(())
     }
 
-    fn account(&mut self, account: &Account) -> &mut AccountLine {
+    fn account(&mut self, account: &A) -> &mut AccountLine<A> {
         self.accounts.entry(account.clone()).or_insert_with(|| AccountLine {
             account: account.clone(),
             settlements: 0,
@@ -338,9 +357,9 @@ impl Draft {
     fn dispute(
         &mut self,
         gpu: &GpuUuid,
-        account: &Account,
+        account: &A,
         reason: DisputeReason,
-    ) -> &mut DisputedLine {
+    ) -> &mut DisputedLine<A> {
         let key = (gpu.clone(), account.clone(), reason);
         self.disputed.entry(key).or_insert_with(|| DisputedLine {
             gpu: gpu.clone(),
@@ -351,10 +370,10 @@ impl Draft {
         })
     }
 
-    fn finish(self, period: Span, gpus: Vec<GpuLine>, order: &[&GpuUuid]) -> Bill {
+    fn finish(self, period: Span, gpus: Vec<GpuLine<A>>, order: &[&GpuUuid]) -> Bill<A> {
         let rank = |gpu: &GpuUuid| order.iter().position(|known| *known == gpu);
         // A line of nothing says nothing: accounts that do not meet the period are not on its bill.
-        let mut accounts: Vec<AccountLine> = self.accounts.into_values().collect();
+        let mut accounts: Vec<AccountLine<A>> = self.accounts.into_values().collect();
         accounts.retain(|line| {
             line.settlements > 0
                 || line.settled_or_open != Parts::NONE
@@ -363,7 +382,7 @@ impl Draft {
         let mut unattributed: Vec<UnattributedLine> = self.unattributed.into_values().collect();
         unattributed.retain(|line| line.count > 0);
         unattributed.sort_by_key(|line| rank(&line.gpu));
-        let mut disputed: Vec<DisputedLine> = self.disputed.into_values().collect();
+        let mut disputed: Vec<DisputedLine<A>> = self.disputed.into_values().collect();
         disputed.sort_by_key(|line| rank(&line.gpu));
         let settlements_total =
             gpus.iter().fold(0_u64, |sum, line| sum.saturating_add(line.billed.count));
@@ -374,7 +393,7 @@ impl Draft {
 }
 
 /// Lines against GPUs: the one side was added up from intervals, the other from the sweep.
-fn close(bill: &Bill) -> Result<(), BillError> {
+fn close<A>(bill: &Bill<A>) -> Result<(), BillError> {
     let accounts =
         bill.accounts.iter().map(|line| (line.settlements, u128::from(line.span_total.0)));
     let unattributed =

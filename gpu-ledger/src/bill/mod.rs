@@ -14,7 +14,7 @@ mod statement;
 mod tests;
 
 pub use lines::{
-    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, UnattributedLine, bill, booked,
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill, booked,
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use statement::{

@@ -145,7 +145,7 @@ async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.gpus.values().any(|gpu| !gpu.was_read()) {
         tokio::select! {
-            report = watch.driver_reports() => watch.take(report)?,
+            wake = watch.next() => watch.handle(wake)?,
             () = sleep_until(deadline) => break,
         }
         if watch.gpus.values().all(|gpu| gpu.was_read() || gpu.stalled) {
@@ -169,8 +169,7 @@ async fn watch_until_over(
     loop {
         tokio::select! {
             _ = tick.tick() => watch.drain(),
-            () = watch.processes.ring_fills() => watch.drain(),
-            report = watch.driver_reports() => watch.take(report)?,
+            wake = watch.next() => watch.handle(wake)?,
             _ = children.recv() => {}
             () = sleep_until(traced.until.unwrap_or(far)) => return Ok(()),
             interrupt = interrupts.next() => {
@@ -219,8 +218,7 @@ async fn settle(
     while watch.awaits_command(ended) {
         tokio::select! {
             _ = tick.tick() => watch.drain(),
-            () = watch.processes.ring_fills() => watch.drain(),
-            report = watch.driver_reports() => watch.take(report)?,
+            wake = watch.next() => watch.handle(wake)?,
             () = sleep_until(deadline) => break,
             _ = interrupts.next() => break,
         }
@@ -238,7 +236,7 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
         tokio::select! {
-            report = watch.driver_reports() => watch.take(report)?,
+            wake = watch.next() => watch.handle(wake)?,
             () = sleep_until(deadline) => break,
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a report could not be put where it was asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum OutputError {
+pub(super) enum OutputError {
     /// The file cannot be written.
     #[error("cannot write {path}: {cause}; give --output another file, or - for stdout")]
     File {

@@ -4,6 +4,7 @@
 //! nothing falls between the two; what the seed says and an event contradicts, the event wins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use tokio::io::unix::AsyncFd;
@@ -11,7 +12,9 @@ use tokio::io::unix::AsyncFd;
 use crate::clock::{Clock, ClockHistory, Stamp};
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{Applied, CgroupMounts, CgroupPaths, ForgetProof, Lifetimes, Procfs};
-use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions, selftest};
+use crate::kernel::selftest::{self, KnownChild, Mismatch};
+use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
+use crate::session::launch::PROBE_WORD;
 use crate::session::report::Events;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::GapCause;
@@ -22,7 +25,7 @@ const CONTROL_MINOR: u32 = 255;
 
 /// Why no process can be named by its events.
 #[derive(Debug, thiserror::Error)]
-pub enum ProcessesError {
+pub(super) enum ProcessesError {
     /// The kernel side could not be had.
     #[error(transparent)]
     Kernel(#[from] crate::kernel::KernelError),
@@ -76,7 +79,7 @@ impl Processes {
         let mounts = CgroupMounts::read(&proc_root, Path::new("/"))?;
         let tracer = Tracer::attach(options)?;
         let start = clock.now();
-        let tracer = AsyncFd::new(tracer).map_err(ProcessesError::Poll)?;
+        let tracer = pollable(tracer)?;
         let mut this = Self::new(clock, start, Some(tracer), Vec::new(), mounts);
         this.self_test()?;
         this.cgroups.scan(&this.mounts);
@@ -108,11 +111,6 @@ impl Processes {
             undecoded: 0,
             rescan_due: false,
         }
-    }
-
-    /// Whether process events are received.
-    pub(super) const fn sees(&self) -> bool {
-        self.tracer.is_some()
     }
 
     /// Waits until the kernel side forces a wake-up because the ring fills; for ever without one.
@@ -185,18 +183,27 @@ impl Processes {
 
     fn self_test(&mut self) -> Result<(), ProcessesError> {
         let Some(tracer) = &mut self.tracer else { return Ok(()) };
+        let known = KnownChild {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: vec![OsString::from(PROBE_WORD)],
+        };
         let mut events = Vec::new();
-        let outcome = selftest::run(tracer.get_mut(), &self.procfs, &self.mounts, |event| {
-            events.push(event);
+        let outcome = selftest::run(tracer.get_mut(), &known, Path::new("/proc"), |event| {
+            events.extend(event.ok());
         })?;
         for event in &events {
             self.apply(event);
         }
-        if outcome.is_empty() {
+        if outcome.passed() {
             return Ok(());
         }
-        let fields: Vec<String> = outcome.iter().map(ToString::to_string).collect();
-        Err(ProcessesError::SelfTest(fields.join("; ")))
+        let absent = outcome.absent.iter().map(|event| format!("the {event} event never came"));
+        let differing = outcome.mismatches.iter().map(|one| {
+            let Mismatch { event, field, recorded, expected } = one;
+            format!("{event} {field} is {recorded}, procfs says {expected}")
+        });
+        let faults: Vec<String> = absent.chain(differing).collect();
+        Err(ProcessesError::SelfTest(faults.join("; ")))
     }
 
     fn apply(&mut self, event: &Event) -> Option<Exited> {
@@ -291,4 +298,13 @@ impl Processes {
             lost: counts.lost().total(),
         })
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "the tracer keeps its ring's descriptor as long as it lives, which is all that the \
+              unsafe constructor would have us promise"
+)]
+fn pollable(tracer: Tracer) -> Result<AsyncFd<Tracer>, ProcessesError> {
+    AsyncFd::new(tracer).map_err(ProcessesError::Poll)
 }

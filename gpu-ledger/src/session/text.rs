@@ -18,7 +18,7 @@ const DEAD_ROWS_KEPT: u64 = 128;
 
 /// The whole report.
 #[must_use]
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
     // Writing to a String cannot fail.
     let _ = write_report(&mut page, report);

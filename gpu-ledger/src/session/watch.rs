@@ -15,11 +15,9 @@ use crate::clock::{BootPlace, Clock};
 use crate::identity::Program;
 use crate::kernel::ProcessKey;
 use crate::session::processes::{Exited, Processes};
-use crate::session::row_of;
 use crate::session::rows::GpuRows;
 use crate::settlement::{
-    Account, Attribution, Books, Eviction, Evidence, Named, Settlement, account_of, identify,
-    settle,
+    Account, Attribution, Books, Eviction, Evidence, Settlement, account_of, identify, settle,
 };
 use crate::unit::{BootNs, GpuUuid, Pid};
 use crate::unknown::{NamelessReason, Unknown, UnknownReason};
@@ -30,6 +28,14 @@ pub(super) struct Entry {
     pub(super) account: Account,
     pub(super) program: Option<Program>,
     pub(super) of_command: bool,
+}
+
+/// What either side has to say.
+pub(super) enum Wake {
+    /// The ring fills quicker than the timer empties it.
+    RingFills,
+    /// A read came to its end, or hangs.
+    Driver(DriverReport),
 }
 
 /// An open row's place in the report.
@@ -103,14 +109,31 @@ impl Watch {
         }
     }
 
-    /// The next thing the driver's side has to say; for ever where there is no driver.
-    pub(super) async fn driver_reports(&mut self) -> DriverReport {
-        if let Some((_, driver)) = &mut self.driver
-            && let Some(report) = driver.next().await
-        {
-            return report;
+    /// The next thing that either side has to say.
+    pub(super) async fn next(&mut self) -> Wake {
+        let (processes, driver) = (&self.processes, &mut self.driver);
+        let reports = async {
+            if let Some((_, driver)) = driver
+                && let Some(report) = driver.next().await
+            {
+                return report;
+            }
+            // No driver, or every worker has ended.
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = processes.ring_fills() => Wake::RingFills,
+            report = reports => Wake::Driver(report),
         }
-        std::future::pending().await
+    }
+
+    /// Acts on it.
+    pub(super) fn handle(&mut self, wake: Wake) -> anyhow::Result<()> {
+        match wake {
+            Wake::RingFills => self.drain(),
+            Wake::Driver(report) => self.take(report)?,
+        }
+        Ok(())
     }
 
     /// Takes what the ring holds, and asks for the reads that exits make useful.
@@ -161,7 +184,7 @@ impl Watch {
     }
 
     /// Takes one report of the driver's side.
-    pub(super) fn take(&mut self, report: DriverReport) -> anyhow::Result<()> {
+    fn take(&mut self, report: DriverReport) -> anyhow::Result<()> {
         match report {
             DriverReport::Stalled(stall) => {
                 if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
@@ -271,7 +294,7 @@ impl Watch {
         let lifetime = self.processes.lifetimes.of_pid(pid).next_back();
         let image = lifetime.and_then(|life| life.images.last());
         let account = match image {
-            Some(image) => Account::Unclassified(Program::of(image).to_string().into()),
+            Some(image) => unclassified(Program::of(&image.content).as_ref()),
             None => Account::Unattributed(NamelessReason::AgentDown),
         };
         (lifetime.map(|life| life.key), account)
@@ -340,9 +363,16 @@ impl Watch {
 
 /// The account and program of an attribution: the program's name, until rules say otherwise.
 fn call(attribution: &Attribution) -> (Account, Option<Program>) {
-    let program = attribution.named().map(|named: &Named| Program::of(&named.image));
-    let account = account_of(attribution, |named| {
-        Account::Unclassified(Program::of(&named.image).to_string().into())
-    });
+    let program = attribution.named().and_then(|named| Program::of(&named.image.content));
+    let account = account_of(attribution, |_| unclassified(program.as_ref()));
     (account, program)
+}
+
+/// The account of a process that no rule classifies.
+fn unclassified(program: Option<&Program>) -> Account {
+    match program {
+        Some(program) => Account::Unclassified(program.to_string().into()),
+        // Its identity is known, but neither its arguments nor its file name were captured.
+        None => Account::Unclassified("(name not captured)".into()),
+    }
 }

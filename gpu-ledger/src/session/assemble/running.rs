@@ -47,9 +47,8 @@ fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: Span) -> Runni
         None => (accrued(open.first_seen.ended.wall, now), Kind::NoDriverRow),
     };
     let reason = match (open.reason, &span) {
-        (Some(reason), _) | (None, Observed::Unknown(reason)) => {
-            Some(reason.to_string())
-        }
+        (Some(reason), _) => Some(reason.to_string()),
+        (None, Observed::Unknown(reason)) => Some(reason.to_string()),
         (None, Observed::Known(_)) => None,
     };
     let span = span.known().copied();
