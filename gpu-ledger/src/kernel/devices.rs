@@ -1,89 +1,60 @@
-//! Which character devices are NVIDIA's, and where the cgroup v2 tree is mounted.
-//!
-//! Purpose: what device touch needs to know of the system, from `/proc/devices` and
-//! `/proc/self/mountinfo` under a root that tests make up.
+//! Which character devices are NVIDIA's, from `/proc/devices`.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::KernelError;
+use super::{KernelError, read_file};
 
 /// NVIDIA's registered major (`Documentation/admin-guide/devices.txt`): watched also while the
 /// driver is not loaded yet. The majors of `nvidia-uvm` and `nvidia-caps` are given out when it is.
 pub const NVIDIA_MAJOR: u32 = 195;
 
-/// Majors of all character devices whose driver's name is `nvidia` or begins with `nvidia-`, and
+/// Majors of all character devices whose driver is named `nvidia` or `nvidia-…`, and
 /// [`NVIDIA_MAJOR`], in order.
 pub fn nvidia_majors(proc_root: &Path) -> Result<Vec<u32>, KernelError> {
     let path = proc_root.join("devices");
-    let text = read(&path)?;
+    let text = read_file(&path)?;
+    let text = String::from_utf8_lossy(&text);
     let mut majors = BTreeSet::from([NVIDIA_MAJOR]);
-    let lines = text.split(|byte| *byte == b'\n');
-    for line in lines.take_while(|line| !line.starts_with(b"Block devices:")) {
-        let line = String::from_utf8_lossy(line);
+    for line in text.lines().take_while(|line| !line.starts_with("Block devices:")) {
         let mut words = line.split_whitespace();
         let (Some(major), Some(name)) = (words.next(), words.next()) else { continue };
         if name != "nvidia" && !name.starts_with("nvidia-") {
             continue;
         }
-        let Ok(major) = major.parse() else {
-            return Err(text_error(&path, "a line of a character device begins with its major"));
-        };
-        majors.insert(major);
+        let what = "a character device's line does not begin with its major";
+        let wrong = |_| KernelError::Text { path: path.display().to_string(), what };
+        majors.insert(major.parse().map_err(wrong)?);
     }
     Ok(majors.into_iter().collect())
 }
 
-/// Where the root of the cgroup v2 tree is mounted; `None` where it is not.
-pub fn cgroup2_root(proc_root: &Path) -> Result<Option<PathBuf>, KernelError> {
-    let text = read(&proc_root.join("self/mountinfo"))?;
-    for line in text.split(|byte| *byte == b'\n') {
-        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        // id parent major:minor root mount-point options … - type source options
-        let Some(dash) = words.iter().position(|word| *word == b"-") else { continue };
-        let kind = words.get(dash.saturating_add(1)).copied();
-        let (Some(root), Some(place)) = (words.get(3), words.get(4)) else { continue };
-        if kind == Some(b"cgroup2".as_slice()) && *root == b"/" {
-            return Ok(Some(unescape(place)));
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn majors_of(text: &str) -> Result<Vec<u32>, KernelError> {
+        let made = tempfile::tempdir().unwrap();
+        std::fs::write(made.path().join("devices"), text).unwrap();
+        nvidia_majors(made.path())
     }
-    Ok(None)
-}
 
-/// Undoes the octal escapes of mountinfo (`fs/proc_namespace.c`, `show_mnt_opts` and `mangle`).
-fn unescape(word: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let Some((first, after)) = rest.split_first() {
-        let octal = after.first_chunk::<3>().filter(|_| *first == b'\\');
-        let escaped = octal.and_then(|digits| {
-            let text = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(text, 8).ok()
-        });
-        match (escaped, after.get(3..)) {
-            (Some(byte), Some(behind)) => {
-                bytes.push(byte);
-                rest = behind;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+    #[test]
+    fn the_registered_major_is_watched_before_the_driver_is_loaded() {
+        let text = "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n";
+        assert_eq!(majors_of(text).unwrap(), [195]);
     }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
 
-fn read(path: &Path) -> Result<Vec<u8>, KernelError> {
-    std::fs::read(path).map_err(|cause| KernelError::File { path: shown(path), cause })
-}
+    #[test]
+    fn every_nvidia_character_device_counts_and_no_block_device() {
+        let text = "Character devices:\n195 nvidia\n195 nvidiactl\n195 nvidia-frontend\n\
+                    234 nvidia-nvswitch\n235 nvidia-caps\n236 nvidia-uvm\n1 mem\n\n\
+                    Block devices:\n240 nvidia-odd\n";
+        assert_eq!(majors_of(text).unwrap(), [195, 234, 235, 236]);
+    }
 
-fn text_error(path: &Path, what: &'static str) -> KernelError {
-    KernelError::Text { path: shown(path), what }
-}
-
-fn shown(path: &Path) -> String {
-    String::from_utf8_lossy(OsStr::as_bytes(path.as_os_str())).into_owned()
+    #[test]
+    fn a_major_that_is_no_number_is_an_error() {
+        assert!(matches!(majors_of("x nvidia\n"), Err(KernelError::Text { .. })));
+    }
 }

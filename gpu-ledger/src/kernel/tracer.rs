@@ -18,11 +18,15 @@ use gpu_ledger_ebpf::{
 use super::btf::Btf;
 use super::loss::{Counts, CpuCounts, Imbalance, Loss, PerKind, SequenceTracker};
 use super::wire::{self, WireError};
-use super::{Event, KernelError, devices, offsets};
+use super::{Event, KernelError, devices, mounts, offsets, preflight};
 use crate::unit::BootNs;
 
 /// Where the kernel describes its types.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The tracepoints that are attached to.
+pub const TRACEPOINTS: [&str; 4] =
+    ["sched_process_exit", "sched_process_exec", "cgroup_mkdir", "sched_process_fork"];
 
 /// The ring's size where nothing else is asked for. It is mapped twice.
 pub const RING_BYTES: u32 = 4 << 20;
@@ -101,10 +105,16 @@ pub struct Tracer {
 impl Tracer {
     /// Loads and attaches everything. From its return on, every event is in the ring or counted.
     pub fn attach(options: &TracerOptions) -> Result<Self, KernelError> {
+        Self::attach_object(options, OBJECT)
+    }
+
+    /// The same with another build of the kernel object than the embedded one.
+    pub fn attach_object(options: &TracerOptions, object: &[u8]) -> Result<Self, KernelError> {
         check_ring_size(options.ring_bytes)?;
+        preflight::raise_locked_memory();
         let no_btf = |cause| KernelError::NoBtf { path: KERNEL_BTF.to_owned(), cause };
         let kernel = Btf::parse(std::fs::read(KERNEL_BTF).map_err(no_btf)?)?;
-        let mut ebpf = load(options, &kernel)?;
+        let mut ebpf = load(options, &kernel, object)?;
         let ring = RingBuf::try_from(take(&mut ebpf, map::EVENTS)?);
         let counters = PerCpuArray::try_from(take(&mut ebpf, map::COUNTERS)?);
         let failed = |map| move |cause| KernelError::Map { map, cause: Box::new(cause) };
@@ -208,12 +218,8 @@ impl Tracer {
         let btf = aya::Btf::from_sys_fs().map_err(no_btf)?;
         let exit = if exit_arguments > 1 { program::EXIT_BY_GROUP } else { program::EXIT_BY_LIVE };
         // Exits first and forks last: whatever is seen to begin is then also seen to end.
-        for (name, tracepoint) in [
-            (exit, "sched_process_exit"),
-            (program::EXEC, "sched_process_exec"),
-            (program::CGROUP_MADE, "cgroup_mkdir"),
-            (program::FORK, "sched_process_fork"),
-        ] {
+        let programs = [exit, program::EXEC, program::CGROUP_MADE, program::FORK];
+        for (name, tracepoint) in programs.into_iter().zip(TRACEPOINTS) {
             let found = self.ebpf.program_mut(name).ok_or(KernelError::ObjectLacks { name })?;
             let found: &mut BtfTracePoint =
                 found.try_into().map_err(|cause| refused(name, "loaded", cause))?;
@@ -236,11 +242,9 @@ impl Tracer {
         let majors = watched_majors(options).map_err(|error| error.to_string())?;
         let root = match &options.cgroup2_root {
             Some(root) => root.clone(),
-            None => devices::cgroup2_root(&options.proc_root)
+            None => mounts::cgroup2_root(&options.proc_root)
                 .map_err(|error| error.to_string())?
-                .ok_or(
-                "cgroup v2 is not mounted: mount -t cgroup2 none /sys/fs/cgroup/unified",
-            )?,
+                .ok_or("cgroup v2 is not mounted: mount -t cgroup2 none /sys/fs/cgroup/unified")?,
         };
         let cgroup = File::open(&root).map_err(|error| format!("{}: {error}", root.display()))?;
         // An older kernel refuses the one with atomic instructions. It is the right one wherever
@@ -283,7 +287,7 @@ impl AsRawFd for Tracer {
 }
 
 /// Creates the maps, with the ring's size and the globals set.
-fn load(options: &TracerOptions, kernel: &Btf) -> Result<Ebpf, KernelError> {
+fn load(options: &TracerOptions, kernel: &Btf, object: &[u8]) -> Result<Ebpf, KernelError> {
     let words = offsets::resolve(kernel)?.words();
     let wake_above = u64::from(options.ring_bytes / 4);
     let shed_above = u64::from(options.ring_bytes / 4).saturating_mul(3);
@@ -301,7 +305,7 @@ fn load(options: &TracerOptions, kernel: &Btf) -> Result<Ebpf, KernelError> {
         .override_global(global::WAKE_ABOVE, &wake_above, true)
         .override_global(global::SHED_ABOVE, &shed_above, true)
         .override_global(global::DEVICE_MAJORS, majors.as_slice(), true)
-        .load(OBJECT)
+        .load(object)
         .map_err(|cause| KernelError::Object { cause: Box::new(cause) })
 }
 

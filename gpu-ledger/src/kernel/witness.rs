@@ -100,10 +100,8 @@ fn executables(process: &Path) -> Result<Vec<FileIdentity>, KernelError> {
     let path = process.join("exe");
     let shown = |cause| KernelError::File { path: path.display().to_string(), cause };
     let metadata = std::fs::metadata(&path).map_err(shown)?;
-    let device = pack(
-        rustix::fs::major(metadata.dev()).into(),
-        rustix::fs::minor(metadata.dev()).into(),
-    );
+    let device =
+        pack(rustix::fs::major(metadata.dev()).into(), rustix::fs::minor(metadata.dev()).into());
     let mut all = vec![FileIdentity { device, inode: metadata.ino() }];
     // Lines are: addresses permissions offset major:minor inode path. Devices are hexadecimal.
     let maps = read_file(&process.join("maps"))?;
@@ -162,7 +160,9 @@ fn directory_inode(
 ) -> Result<u64, String> {
     let mount = mounts.iter().find(|mount| match &mount.controllers {
         None => hierarchy == 0,
-        Some(options) => hierarchy != 0 && named.iter().all(|name| options.iter().any(|it| it == name)),
+        Some(options) => {
+            hierarchy != 0 && named.iter().all(|name| options.iter().any(|it| it == name))
+        }
     });
     let mount = mount.ok_or_else(|| format!("hierarchy {hierarchy} is mounted nowhere"))?;
     let inside = Path::new(path).strip_prefix(&mount.root);
