@@ -85,6 +85,11 @@ impl Departed {
             || self.evicted.range(first..=last).next().is_some()
     }
 
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        self.forgotten.len() + self.evicted.len()
+    }
+
     fn forget(&mut self, key: ProcessKey) {
         if self.forgotten.insert(key) {
             self.forgotten_order.push_back(key);

@@ -52,7 +52,11 @@ impl Program {
         let name = file.or(called)?;
         if let Some(grammar) = grammar_of(name) {
             if is_title(content) {
-                return Some(Self::new(title(words.first()?), ProgramKind::Title));
+                let named = words.iter().map(|word| title(word)).find(|title| !title.is_empty());
+                return Some(named.map_or_else(
+                    || Self::new(name, ProgramKind::Interpreter),
+                    |title| Self::new(title, ProgramKind::Title),
+                ));
             }
             return Some(interpreted(grammar, name, &words));
         }
@@ -202,9 +206,10 @@ enum Runs<'a> {
 const LOADERS_MAX: usize = 4;
 
 fn interpreted(grammar: &'static Grammar, name: &[u8], words: &[&[u8]]) -> Program {
-    let (mut grammar, mut name, mut words) = (grammar, name, words);
+    let mut words = words.get(1..).unwrap_or_default();
+    let (mut grammar, mut name) = (grammar, name);
     for _ in 0..LOADERS_MAX {
-        let (runs, rest) = Reader { grammar, words: words.get(1..).unwrap_or_default() }.read();
+        let (runs, rest) = Reader { grammar, words }.read();
         let Runs::Script(path) = runs else { return named(grammar, name, &runs) };
         let loaded = base_name(path);
         match grammar_of(loaded).filter(|_| grammar.style == Style::Loader) {
@@ -217,6 +222,8 @@ fn interpreted(grammar: &'static Grammar, name: &[u8], words: &[&[u8]]) -> Progr
 
 fn named(grammar: &Grammar, name: &[u8], runs: &Runs<'_>) -> Program {
     match runs {
+        // An empty word names nothing.
+        Runs::Script([]) | Runs::Module([]) => Program::new(name, ProgramKind::Interpreter),
         Runs::Script(path) => match grammar.style {
             Style::Loader => Program::new(base_name(path), ProgramKind::Executable),
             Style::Java if !is_file_of_java(path) => Program::new(path, ProgramKind::Module),
@@ -276,7 +283,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// What is run, and the words from it on.
+    /// What is run, and the words after it.
     fn read(mut self) -> (Runs<'a>, &'a [&'a [u8]]) {
         let mut inline = None;
         let mut first = true;
