@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 
 use aya::maps::{MapData, PerCpuArray, RingBuf};
-use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupDevice, ProgramError};
+use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupDevice, Program, ProgramError};
 use aya::{Ebpf, EbpfLoader};
 use bytes::Bytes;
 use gpu_ledger_ebpf::{
@@ -171,6 +171,22 @@ impl Tracer {
         let counts = self.counts()?;
         self.drain(each);
         Ok(self.sequence.confirm(&counts))
+    }
+
+    /// Takes the programs off their hooks: from its return on nothing is produced any more, so what
+    /// is left in the ring is all there is.
+    pub fn detach(&mut self) -> Result<(), KernelError> {
+        for name in std::mem::take(&mut self.loaded) {
+            let program = self.ebpf.program_mut(name).ok_or(KernelError::ObjectLacks { name })?;
+            let detached = match program {
+                Program::BtfTracePoint(program) => program.unload(),
+                Program::CgroupDevice(program) => program.unload(),
+                // The object has no other kinds.
+                _ => Ok(()),
+            };
+            detached.map_err(|cause| refused(name, "detached", cause))?;
+        }
+        Ok(())
     }
 
     /// What was received.
