@@ -37,6 +37,18 @@ pub enum Booked {
     },
 }
 
+impl Booked {
+    /// When it held the GPU, as far as that is known.
+    #[must_use]
+    pub const fn holding(&self) -> Option<&Holding<Account>> {
+        match self {
+            Self::Placed(holding) => Some(holding),
+            Self::Disputed { likely, .. } => likely.as_ref(),
+            Self::NoStartTime { .. } => None,
+        }
+    }
+}
+
 /// How a settlement goes onto a bill.
 #[must_use]
 pub fn booked(settlement: &Settlement, account: Account) -> Booked {
@@ -78,11 +90,7 @@ impl GpuBooks {
     /// what runs. The holdings of [`GpuLine::statement`] stand in this order.
     #[must_use]
     pub fn holdings(&self) -> Vec<Holding<Account>> {
-        let settled = self.settlements.iter().filter_map(|booked| match booked {
-            Booked::Placed(holding) => Some(holding),
-            Booked::Disputed { likely, .. } => likely.as_ref(),
-            Booked::NoStartTime { .. } => None,
-        });
+        let settled = self.settlements.iter().filter_map(Booked::holding);
         settled.chain(&self.running).cloned().collect()
     }
 }
@@ -94,6 +102,10 @@ pub struct GpuLine {
     pub gpu: GpuUuid,
     /// Its statement.
     pub statement: Statement<Account>,
+    /// What each settlement got of the period, in the order given; `None` of one without an interval.
+    pub settlements: Vec<Option<Parts>>,
+    /// What each running holding got, in the order given.
+    pub running: Vec<Parts>,
     /// Settlements that meet the period, and their milliseconds in it: overlaps, and the raw
     /// figures of those without a trusted interval.
     pub billed: Balance,
@@ -204,12 +216,20 @@ pub fn bill(period: Span, gpus: &[GpuBooks]) -> Result<Bill, BillError> {
     let mut gpu_lines = Vec::with_capacity(gpus.len());
     for books in gpus {
         let statement = statement(period, &books.holdings(), &books.uncovered)?;
-        let billed = billed(period, books, &statement);
+        let mut parts = statement.holdings.iter().copied();
+        let settlements: Vec<Option<Parts>> = books
+            .settlements
+            .iter()
+            .map(|booked| booked.holding().and_then(|_| parts.next()))
+            .collect();
+        let running = parts.collect();
+        let billed = billed(period, books, &settlements);
         draft.add_unions(&books.gpu, &statement)?;
         for booked in &books.settlements {
             draft.add(period, &books.gpu, booked)?;
         }
-        gpu_lines.push(GpuLine { gpu: books.gpu.clone(), statement, billed });
+        let gpu = books.gpu.clone();
+        gpu_lines.push(GpuLine { gpu, statement, settlements, running, billed });
     }
     let order: Vec<&GpuUuid> = gpus.iter().map(|books| &books.gpu).collect();
     let bill = draft.finish(period, gpu_lines, &order);
@@ -229,22 +249,16 @@ fn within(at_ms: u64, period: Span) -> bool {
 }
 
 /// The GPU's own sum, from what its statement gave each settlement.
-fn billed(period: Span, books: &GpuBooks, statement: &Statement<Account>) -> Balance {
-    let mut parts = statement.holdings.iter();
+fn billed(period: Span, books: &GpuBooks, settlements: &[Option<Parts>]) -> Balance {
     let mut sum = Balance::default();
-    for booked in &books.settlements {
+    for (booked, parts) in books.settlements.iter().zip(settlements) {
         let (counts, ms) = match booked {
             Booked::Placed(holding) => {
-                let given = parts.next().map_or(Ms::ZERO, |parts| parts.held());
-                (meets(holding.span, period), given)
+                (meets(holding.span, period), parts.map_or(Ms::ZERO, Parts::held))
             }
-            Booked::Disputed { raw, at_ms, likely, .. } => {
-                if likely.is_some() {
-                    parts.next();
-                }
+            Booked::Disputed { raw, at_ms, .. } | Booked::NoStartTime { raw, at_ms } => {
                 (within(*at_ms, period), *raw)
             }
-            Booked::NoStartTime { raw, at_ms } => (within(*at_ms, period), *raw),
         };
         if counts {
             sum = sum.plus(ms);
