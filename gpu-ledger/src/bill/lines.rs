@@ -49,6 +49,18 @@ pub enum Booked<A = Account> {
     },
 }
 
+impl<A> Booked<A> {
+    /// When it held the GPU, as far as that is known.
+    #[must_use]
+    pub const fn holding(&self) -> Option<&Holding<A>> {
+        match self {
+            Self::Placed(holding) => Some(holding),
+            Self::Disputed { likely, .. } => likely.as_ref(),
+            Self::NoStartTime { .. } => None,
+        }
+    }
+}
+
 /// How a settlement goes onto a bill.
 #[must_use]
 pub fn booked<A: Clone>(settlement: &Settlement, account: A) -> Booked<A> {
@@ -90,11 +102,7 @@ impl<A: Clone> GpuBooks<A> {
     /// what runs. The holdings of [`GpuLine::statement`] stand in this order.
     #[must_use]
     pub fn holdings(&self) -> Vec<Holding<A>> {
-        let settled = self.settlements.iter().filter_map(|booked| match booked {
-            Booked::Placed(holding) => Some(holding),
-            Booked::Disputed { likely, .. } => likely.as_ref(),
-            Booked::NoStartTime { .. } => None,
-        });
+        let settled = self.settlements.iter().filter_map(Booked::holding);
         settled.chain(&self.running).cloned().collect()
     }
 }
@@ -106,6 +114,10 @@ pub struct GpuLine<A = Account> {
     pub gpu: GpuUuid,
     /// Its statement.
     pub statement: Statement<A>,
+    /// What each settlement got of the period, in the order given; `None` of one without an interval.
+    pub settlements: Vec<Option<Parts>>,
+    /// What each running holding got, in the order given.
+    pub running: Vec<Parts>,
     /// Settlements that meet the period, and their milliseconds in it: overlaps, and the raw
     /// figures of those without a trusted interval.
     pub billed: Balance,
@@ -216,12 +228,20 @@ pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, Bill
     let mut gpu_lines = Vec::with_capacity(gpus.len());
     for books in gpus {
         let statement = statement(period, &books.holdings(), &books.uncovered)?;
-        let billed = billed(period, books, &statement);
+        let mut parts = statement.holdings.iter().copied();
+        let settlements: Vec<Option<Parts>> = books
+            .settlements
+            .iter()
+            .map(|booked| booked.holding().and_then(|_| parts.next()))
+            .collect();
+        let running = parts.collect();
+        let billed = billed(period, books, &settlements);
         draft.add_unions(&books.gpu, &statement)?;
         for booked in &books.settlements {
             draft.add(period, &books.gpu, booked)?;
         }
-        gpu_lines.push(GpuLine { gpu: books.gpu.clone(), statement, billed });
+        let gpu = books.gpu.clone();
+        gpu_lines.push(GpuLine { gpu, statement, settlements, running, billed });
     }
     let order: Vec<&GpuUuid> = gpus.iter().map(|books| &books.gpu).collect();
     let bill = draft.finish(period, gpu_lines, &order);
@@ -241,22 +261,16 @@ fn within(at_ms: u64, period: Span) -> bool {
 }
 
 /// The GPU's own sum, from what its statement gave each settlement.
-fn billed<A>(period: Span, books: &GpuBooks<A>, statement: &Statement<A>) -> Balance {
-    let mut parts = statement.holdings.iter();
+fn billed<A>(period: Span, books: &GpuBooks<A>, settlements: &[Option<Parts>]) -> Balance {
     let mut sum = Balance::default();
-    for booked in &books.settlements {
+    for (booked, parts) in books.settlements.iter().zip(settlements) {
         let (counts, ms) = match booked {
             Booked::Placed(holding) => {
-                let given = parts.next().map_or(Ms::ZERO, |parts| parts.held());
-                (meets(holding.span, period), given)
+                (meets(holding.span, period), parts.map_or(Ms::ZERO, Parts::held))
             }
-            Booked::Disputed { raw, at_ms, likely, .. } => {
-                if likely.is_some() {
-                    parts.next();
-                }
+            Booked::Disputed { raw, at_ms, .. } | Booked::NoStartTime { raw, at_ms } => {
                 (within(*at_ms, period), *raw)
             }
-            Booked::NoStartTime { raw, at_ms } => (within(*at_ms, period), *raw),
         };
         if counts {
             sum = sum.plus(ms);

@@ -6,6 +6,7 @@
 //! every settlement stands on exactly one line. Either failing is an error, never a printed figure.
 #![deny(clippy::arithmetic_side_effects)]
 
+mod blind;
 mod intervals;
 mod lines;
 mod share;
@@ -13,6 +14,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
+pub use blind::blind_spans;
 pub use lines::{
     AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill, booked,
 };

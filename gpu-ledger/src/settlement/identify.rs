@@ -77,12 +77,16 @@ fn choose<'a, 'b>(
     evidence: &Evidence<'_>,
 ) -> Choice<'a, 'b> {
     for fit in [Fit::Contains, Fit::MayContain, Fit::WithinTolerance] {
-        let near_in_sight = |span: &&Lifespan<'_>| {
-            // Merely near is only good enough where nobody else of this pid can have lived unseen.
-            fit != Fit::WithinTolerance || sees_between(evidence.coverage, at, span.nearest(at))
+        // Merely near is only good enough where nobody else of this pid can have lived unseen.
+        let in_sight = |nearest: BootNs| {
+            fit != Fit::WithinTolerance || sees_between(evidence.coverage, at, nearest)
         };
-        let mut fitting = spans.iter().filter(|span| span.fit(at) == fit).filter(near_in_sight);
-        let forgotten = evidence.evictions.iter().any(|eviction| eviction.fit(at) == fit);
+        let mut fitting =
+            spans.iter().filter(|span| span.fit(at) == fit && in_sight(span.nearest(at)));
+        let forgotten = evidence
+            .evictions
+            .iter()
+            .any(|eviction| eviction.fit(at) == fit && in_sight(eviction.nearest(at)));
         match (fitting.next(), fitting.next(), forgotten) {
             (None, _, false) => {}
             (None, _, true) => return Choice::Forgotten,

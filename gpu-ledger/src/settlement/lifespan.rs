@@ -19,7 +19,10 @@ pub(super) struct Lifespan<'a> {
     pub(super) lifetime: &'a Lifetime,
     /// Earliest possible birth.
     pub(super) start: BootNs,
-    /// Latest possible birth: a start from procfs is floored to the tick.
+    /// Latest possible birth: a start from procfs is floored to the tick. What lies in that tick may
+    /// belong to this life, and in practice does: the kernel hands pids out in turn
+    /// (Linux 6.12 `kernel/pid.c`, `idr_alloc_cyclic`), so a whole round of them lies between the
+    /// death of one and the birth of the next, far more than a tick holds.
     start_latest: BootNs,
     /// Earliest birth of the next lifetime of the pid, and the latest moment of that birth.
     next: Option<(BootNs, BootNs)>,
@@ -121,11 +124,15 @@ impl Eviction {
     /// How `at` fits the forgotten life. Its bounds may be those of several lives together, so it
     /// never contains anything for sure.
     pub(super) fn fit(self, at: BootNs) -> Fit {
-        let nearest = at.clamp(self.born, self.ended.max(self.born));
-        match nearest.0.abs_diff(at.0) {
+        match self.nearest(at).0.abs_diff(at.0) {
             0 => Fit::MayContain,
             near if near <= JOIN_TOLERANCE_NS => Fit::WithinTolerance,
             _ => Fit::Outside,
         }
+    }
+
+    /// The edge of the forgotten life that is nearest to `at`.
+    pub(super) fn nearest(self, at: BootNs) -> BootNs {
+        at.clamp(self.born, self.ended.max(self.born))
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use base64::Engine as _;
 
-use crate::bill::{Bill, Booked, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
+use crate::bill::{Bill, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
 use crate::clock::Stamp;
 use crate::escape::escape;
 use crate::identity::{ImageContent, argv_words};
@@ -64,7 +64,7 @@ pub(super) fn report(
         });
     }
     let bill = bill(period, &books)?;
-    let (command, host) = blocks(watch, &books, &bill);
+    let (command, host) = blocks(watch, &bill);
     let argv = options.argv.iter().map(|word| escape(word.as_encoded_bytes()).to_string());
     let driver = watch.driver.as_ref().map(|(facts, _)| facts);
     Ok(Report {
@@ -111,7 +111,7 @@ fn party(entry: &Entry) -> Party {
 }
 
 /// The command's part and the rest of the host.
-fn blocks(watch: &Watch, books: &[GpuBooks<Party>], bill: &Bill<Party>) -> (Block, Block) {
+fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
     let (mut command, mut host) = (Block::default(), Block::default());
     for line in &bill.accounts {
         if line.settlements == 0 {
@@ -129,16 +129,10 @@ fn blocks(watch: &Watch, books: &[GpuBooks<Party>], bill: &Bill<Party>) -> (Bloc
             span_ms_total: line.span_total,
         });
     }
-    for (gpu, (books, line)) in watch.gpus.values().zip(books.iter().zip(&bill.gpus)) {
+    for (gpu, line) in watch.gpus.values().zip(&bill.gpus) {
         let of_gpu =
             watch.entries.iter().filter(|entry| entry.settlement.row.gpu == gpu.facts.uuid);
-        let mut parts = line.statement.holdings.iter();
-        for (entry, booked) in of_gpu.zip(&books.settlements) {
-            let has_interval = match booked {
-                Booked::Placed(_) | Booked::Disputed { likely: Some(_), .. } => true,
-                Booked::Disputed { likely: None, .. } | Booked::NoStartTime { .. } => false,
-            };
-            let parts = if has_interval { parts.next().copied() } else { None };
+        for (entry, parts) in of_gpu.zip(&line.settlements) {
             let block = if entry.of_command { &mut command } else { &mut host };
             block.settlements.push(settled(gpu, entry, parts.unwrap_or(Parts::NONE)));
         }

@@ -4,22 +4,23 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::coverage::{Gap, blinds_processes};
+use crate::bill::blind_spans;
+use crate::coverage::{Coverage, Gap, blinds_processes};
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
-use crate::session::rows::{GpuRows, hides_rows};
+use crate::session::rows::GpuRows;
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
 use crate::unit::{Ms, Span, WallUs};
 use crate::unknown::{Unknown, UnknownReason};
 
-/// When a GPU's holders could not be seen: gaps that hide rows, and the time after the last good read.
+/// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
 pub(super) fn uncovered(gpu: &GpuRows, period: Span) -> Vec<Span> {
-    let Some(last) = gpu.last_good.filter(|_| !gpu.accounting_off) else { return vec![period] };
-    let gaps = gpu.gaps.iter().filter(|gap| hides_rows(gap.cause));
-    let spans = gaps.filter_map(|gap| Span::new(gap.from.wall.ms(), gap.to.wall.ms()));
-    let tail = Span::new(last.began.wall.ms(), period.to_ms());
-    let head = gpu.first_good.and_then(|first| Span::new(period.from_ms(), first.began.wall.ms()));
-    spans.chain(tail).chain(head).collect()
+    let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !gpu.accounting_off);
+    let Some((first, last)) = reads else { return vec![period] };
+    // What the first read showed was so when the period, which begins after it, began.
+    let (start, end) = (first.began, last.began);
+    let seen = Coverage { start, end, gaps: gpu.gaps.clone() };
+    blind_spans(period, &seen, &gpu.facts.uuid)
 }
 
 /// Final rows that should have a name and have none.
