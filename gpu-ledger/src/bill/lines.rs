@@ -209,7 +209,7 @@ impl Bill {
 /// Makes the bill of a period from everything known of each GPU.
 ///
 /// # Errors
-/// Those of [`statement`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
+/// Those of [`statement()`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
 /// together are not all settlements, each once; [`BillError::Overflow`] past 2⁶⁴ − 1 ms.
 pub fn bill(period: Span, gpus: &[GpuBooks]) -> Result<Bill, BillError> {
     let mut draft = Draft::default();
