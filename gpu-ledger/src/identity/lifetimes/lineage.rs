@@ -90,7 +90,7 @@ impl Lifetimes {
     pub(super) fn patch_children_after(&mut self, key: ProcessKey, since: BootNs) {
         let late = |lifetimes: &Self, key: &ProcessKey| {
             let record = lifetimes.records.get(key);
-            record.and_then(|record| record.last_birth).is_some_and(|birth| birth > since)
+            record.and_then(|record| record.last_birth).is_some_and(|birth| birth >= since)
         };
         if !late(self, &key) {
             return;

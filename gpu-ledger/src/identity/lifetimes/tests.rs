@@ -480,7 +480,7 @@ fn contradictory_parents_make_no_endless_chain() {
     assert!(!lifetimes.descends_from(&a, &INIT));
     assert!(lifetimes.ancestors(&a).len() <= 4);
     assert_eq!(lifetimes.get(&key(7, 60 * MS)).unwrap().parent, None);
-    lifetimes.program_at(&a, BootNs(60 * MS));
+    assert_eq!(lifetimes.program_at(&a, BootNs(60 * MS)).unwrap().to_string(), "a");
 }
 
 #[test]
@@ -525,7 +525,11 @@ fn bytes_kept(lifetimes: &Lifetimes) -> usize {
 #[test]
 fn a_million_short_processes_stay_within_a_few_megabytes() {
     let mut lifetimes = all(&[exec(SHELL, INIT, 110 * MS, "bash")]);
-    let long = "x".repeat(ARGV_KEPT_MAX);
+    let made = |line: &str| match exec(SHELL, INIT, 0, line) {
+        Event::Exec(exec) => exec,
+        _ => unreachable!(),
+    };
+    let (short, long) = (made("job --gpu 0"), made(&"x".repeat(ARGV_KEPT_MAX - 1)));
     let mut most = 0;
     let mut begins = 1_000 * MS;
     for n in 0..1_000_000_u32 {
@@ -533,10 +537,10 @@ fn a_million_short_processes_stay_within_a_few_megabytes() {
         begins += MS / 10;
         let job = key(1_000 + n % 30_000, begins);
         lifetimes.apply(&fork(job, SHELL));
-        let line = if n % 5 == 0 { long.as_str() } else { "job --gpu 0" };
-        lifetimes.apply(&exec(job, SHELL, begins + 10, line));
+        let content = if n % 5 == 0 { &long } else { &short };
+        let executed = Exec { subject: subject(job, SHELL, begins + 10), ..content.clone() };
+        lifetimes.apply(&Event::Exec(executed));
         lifetimes.apply(&exit(job, SHELL, begins + 50));
-        lifetimes.apply(&exit(job, SHELL, begins + 51));
         let stalled = (400_000..600_000).contains(&n);
         if n % 2_500 == 0 {
             most = most.max(bytes_kept(&lifetimes));
