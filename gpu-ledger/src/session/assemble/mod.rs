@@ -217,6 +217,19 @@ fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
         uncovered_ms: statement.uncovered,
         dead_rows_seen_max: gpu.dead_rows_max.and_then(|rows| u64::try_from(rows).ok()),
         possibly_lost: gpu.possibly_lost(),
+        reading: reading(gpu),
+    }
+}
+
+fn reading(gpu: &GpuRows) -> report::Reading {
+    let calls = gpu.cost.calls.values();
+    report::Reading {
+        reads: gpu.reads,
+        calls: calls.clone().fold(0, |sum, call| sum.saturating_add(call.count)),
+        cpu_us: gpu.cost.cpu_ns() / 1_000,
+        call_latency_us_max: calls.fold(0, |most, call| most.max(call.latency_max_ns)) / 1_000,
+        samples_unused: gpu.samples_unused,
+        busy_disagreements: gpu.busy_disagreements,
     }
 }
 
