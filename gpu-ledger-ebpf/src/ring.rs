@@ -61,24 +61,35 @@ impl Counting for Alone {
 impl Counting for Preemptible {
     #[inline(always)]
     fn take(place: *mut u64) -> u64 {
-        let mut one_then_old = 1_u64;
-        // The target has no `AtomicU64::fetch_add`: it must not assume the instruction everywhere.
-        #[cfg(target_arch = "bpf")]
-        // SAFETY: `place` points into this CPU's map value, aligned to 8.
-        unsafe {
-            core::arch::asm!(
-                "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
-                value = inout(reg) one_then_old,
-                place = in(reg) place,
-            );
-        }
-        one_then_old
+        fetch_add_one(place)
     }
 
     #[inline(always)]
     fn add(place: *mut u64) {
         Self::take(place);
     }
+}
+
+/// The target has no `AtomicU64::fetch_add`, since not every kernel has the instruction.
+#[cfg(target_arch = "bpf")]
+#[inline(always)]
+fn fetch_add_one(place: *mut u64) -> u64 {
+    let mut one_then_old = 1_u64;
+    // SAFETY: `place` points into this CPU's map value, aligned to 8.
+    unsafe {
+        core::arch::asm!(
+            "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
+            value = inout(reg) one_then_old,
+            place = in(reg) place,
+        );
+    }
+    one_then_old
+}
+
+/// Lints run on the host, where these programs only compile.
+#[cfg(not(target_arch = "bpf"))]
+fn fetch_add_one(place: *mut u64) -> u64 {
+    Alone::take(place)
 }
 
 /// A record's number, and where to count what becomes of it.

@@ -2,6 +2,13 @@
 //!
 //! Lengths are clamped right before each use: older verifiers forget the bounds of a number that
 //! was spilled to the stack in between.
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "each is bounded on the line before; a checked conversion is a branch that the \
+              verifier has to walk"
+)]
 
 use core::mem::size_of;
 use core::ptr;
@@ -11,6 +18,8 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
+use aya_ebpf::programs::BtfTracePointContext;
+use aya_log_ebpf::warn;
 use gpu_ledger_ebpf::{ARGV_MAX, CGROUP_PATH_MAX, CgroupHead, ExecHead, FILENAME_MAX, flag, kind};
 
 use crate::ring::{Alone, Ticket};
@@ -37,7 +46,7 @@ static CGROUP_SCRATCH: PerCpuArray<CgroupScratch> = PerCpuArray::with_max_entrie
 
 /// A record of kind exec: `task` bears a new image, `program` is its `linux_binprm`.
 #[inline(always)]
-pub(crate) fn exec(task: Address, program: Address) {
+pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::EXEC) else { return };
     let Some(scratch) = EXEC_SCRATCH.get_ptr_mut(0) else { return };
     // SAFETY: the map's value is an `ExecScratch`; no other program runs on this CPU meanwhile.
@@ -74,6 +83,10 @@ pub(crate) fn exec(task: Address, program: Address) {
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
     ticket.submit_bytes::<Alone>(scratch.cast_const().cast(), length);
+    if argv_flags & flag::ARGV_FAULTED != 0 {
+        // Never seen in the wild; the record is out already, with its flag.
+        warn!(ctx, "argv of process {} could not be read", record.subject.tgid);
+    }
 }
 
 struct Image {

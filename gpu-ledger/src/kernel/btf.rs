@@ -298,7 +298,7 @@ impl Btf {
             let found = self.type_of(id)?;
             match found.kind() {
                 kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
-                    id = found.other
+                    id = found.other;
                 }
                 _ => return Ok(Some(found)),
             }
@@ -366,3 +366,7 @@ fn read_u32(bytes: &[u8], at: usize) -> Result<u32, BtfError> {
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], BtfError> {
     bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(BtfError::Short { at })
 }
+
+#[cfg(test)]
+#[path = "btf_tests.rs"]
+mod tests;
