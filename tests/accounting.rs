@@ -1,6 +1,15 @@
 //! The accounting room against a library behind NVML's C ABI: the simulated driver's, and a real
 //! one without a driver.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do"
+)]
 
+// The attribute says to the lints what cargo already knows.
+#[cfg(test)]
 mod support;
 
 use std::collections::BTreeSet;
@@ -94,7 +103,7 @@ impl Opened {
                 }
             }
             let now = Duration::from_nanos(Clock::system().now().mono_ns);
-            assert!(now - started < PATIENCE, "waited in vain: {what}");
+            assert!(now.saturating_sub(started) < PATIENCE, "waited in vain: {what}");
         }
     }
 
@@ -350,6 +359,26 @@ fn a_hanging_call_is_told_by_name_and_ends_as_a_gap() {
             opened.until("the gap", |seen| gaps(seen).contains(&GapCause::NvmlCallTimeout));
         assert!(outcome.unknowns.iter().any(|u| u.reason == UnknownReason::NvmlCallTimeout));
         assert!(opened.driver.stalls().is_empty());
+    });
+}
+
+#[test]
+fn a_gpu_that_hangs_leaves_the_others_read() {
+    with_simulator("a_gpu_that_hangs_leaves_the_others_read", &["--gpus", "2"], |sim| {
+        let mut opened = Opened::with(DriverOptions {
+            call_deadline: Duration::from_millis(300),
+            ..options(sim.library())
+        });
+        sim.fault("hang nvmlDeviceGetAccountingPids --gpu 1");
+        let hangs = opened.gpus[1].uuid.clone();
+        opened.driver.worker(&hangs).unwrap().request(SWEEP);
+        let mut stalled = false;
+        while !stalled {
+            stalled = matches!(opened.report(), Report::Stalled(stall) if stall.gpu == hangs);
+        }
+        sim.work("--gpu 0 --ms 5").wait();
+        opened.until_finals(1);
+        assert_eq!(opened.driver.stalls().len(), 1);
     });
 }
 

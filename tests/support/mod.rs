@@ -68,6 +68,7 @@ impl Sim {
             .arg("--socket")
             .arg(folder.join("socket"))
             .args(arguments)
+            .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let sim = Self { server: Some(server), folder, _temporary: Some(temporary) };
