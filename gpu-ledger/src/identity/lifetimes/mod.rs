@@ -289,6 +289,7 @@ impl Lifetimes {
             let exact = self.records.get(&next).is_some_and(|next| next.life.start_is_exact);
             let at = next.start.plus_ns(if exact { 0 } else { BootNs::PER_TICK - 1 });
             self.change(&ended, |record| record.end(Ended { at, wait_status: None }));
+            self.patch_children_of_seeded(ended);
         }
     }
 
