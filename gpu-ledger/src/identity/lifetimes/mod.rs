@@ -235,7 +235,9 @@ impl Lifetimes {
             created = !self.records.contains_key(&key);
         }
         if created {
-            self.insert(Record::new(key, true));
+            let mut record = Record::new(key, true);
+            record.learn_parent(subject.parent, parent_seen);
+            self.insert(record);
             self.adopt_waiting(key);
         }
         let gap =
