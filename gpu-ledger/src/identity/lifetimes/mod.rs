@@ -4,6 +4,8 @@
 //! change goes through `Lifetimes::change`, which keeps the indices (children, the dead that can
 //! go, their bytes) true.
 
+#[cfg(test)]
+mod bounds_tests;
 mod eviction;
 mod lineage;
 #[cfg(test)]
