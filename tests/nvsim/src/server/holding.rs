@@ -1,7 +1,7 @@
 //! GPU processes: opening, use, and the long way to the end of a span.
 
 use super::truth::{Joined, Span};
-use super::{Role, Server, peer};
+use super::{Role, Server, complain, peer};
 use crate::model::{Loss, ObjectId, Opened};
 use crate::protocol::{Answer, Use};
 
@@ -95,12 +95,20 @@ impl Server {
     }
 
     pub(super) fn begin_teardown(&mut self, token: u64) {
+        // Its kernels stop at once; the contexts take the delay to go.
+        let now = self.now();
+        if let Some(connection) = self.connections.get(&token)
+            && let Role::Process(holding) = connection.role
+            && let Some(device) = self.gpus.get_mut(holding.gpu)
+        {
+            device.stop_work(holding.object, now);
+        }
         let (low_ms, high_ms) = self.teardown_ms;
         let delay_us = self.random.between(low_ms * 1_000, high_ms * 1_000);
         if delay_us == 0 {
             self.finalise(token);
         } else {
-            self.teardowns.add(self.now().mono_us.saturating_add(delay_us), token);
+            self.teardowns.add(now.mono_us.saturating_add(delay_us), token);
         }
     }
 
@@ -141,7 +149,7 @@ impl Server {
             }
             let lost = lost.or_else(|| ended.loss.map(Loss::name));
             if let Err(error) = self.truth.write(&board.uuid, &ended, lost, span.as_ref()) {
-                self.complain(&format!("truth log: {error}"));
+                complain(&format!("truth log: {error}"));
             }
         }
     }

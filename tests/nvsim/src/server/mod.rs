@@ -153,11 +153,11 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<(), ServerError>
     let mut server = Server::start(options)?;
     server.watch(&termination, TERMINATION)?;
     ready();
-    let served = server.run();
+    let outcome = server.run();
     server.end();
     // The socket may be gone already, with its folder: that is what was wanted.
     let _ = std::fs::remove_file(&options.socket);
-    served
+    outcome
 }
 
 impl Server {
@@ -259,7 +259,7 @@ impl Server {
         }
         while let Some(words) = self.script.due(now.mono_us) {
             if let Err(problem) = self.apply_words(&words) {
-                self.complain(&format!("script: {problem}"));
+                complain(&format!("script: {problem}"));
             }
         }
         while let Some((token, call)) = self.waiting.due(now.mono_us) {
@@ -295,7 +295,7 @@ impl Server {
             Ok((count, _)) => match Request::decode(packet.get(..count).unwrap_or_default()) {
                 Ok(request) => self.obey(token, request),
                 Err(malformed) => {
-                    self.complain(&malformed.to_string());
+                    complain(&malformed.to_string());
                     self.hung_up(token);
                 }
             },
@@ -368,11 +368,6 @@ impl Server {
         self.clock.now()
     }
 
-    fn complain(&self, what: &str) {
-        // Nothing is left to do when even stderr is gone.
-        let _ = writeln!(io::stderr(), "nvsim: {what}");
-    }
-
     /// Writes what is still open to the truth log, as lost with the server.
     fn end(&mut self) {
         let mut tokens: Vec<u64> = self.connections.keys().copied().collect();
@@ -396,6 +391,11 @@ fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
     rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o666)).map_err(system(what()))?;
     listen(&socket, BACKLOG).map_err(system(what()))?;
     Ok(socket)
+}
+
+fn complain(what: &str) {
+    // Nothing is left to do when even stderr is gone.
+    let _ = writeln!(io::stderr(), "nvsim: {what}");
 }
 
 fn raise_descriptor_limit() {
