@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long anything in a test may take before it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const SOCKET: &str = "NVSIM_SOCKET";
 const IN_CHILD: &str = "GPU_LEDGER_TEST_CHILD";
