@@ -94,7 +94,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         folder: &folder.0,
         agent: agent.as_ref().map_err(String::as_str),
     };
-    let report = measure(options, &bench)?;
+    // Built before anything is timed.
+    let simulator = match bench.agent {
+        Ok(_) => found(build::simulator())?,
+        Err(reason) => Err(reason.to_owned()),
+    };
+    let report = measure(options, &bench, simulator)?;
     say(&report.render());
     let output = options.output.clone().unwrap_or_else(default_output);
     page::write(&output, "events", &report.section())?;
@@ -103,7 +108,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// The whole benchmark, in the order of the report.
-fn measure(options: &Options, bench: &Bench<'_>) -> anyhow::Result<Report> {
+fn measure(
+    options: &Options,
+    bench: &Bench<'_>,
+    simulator: Found<(PathBuf, PathBuf)>,
+) -> anyhow::Result<Report> {
     let mut surroundings = surroundings()?;
     let load_before = load_average()?;
     complain("cost on a loop of fork, exec and exit");
@@ -120,7 +129,7 @@ fn measure(options: &Options, bench: &Bench<'_>) -> anyhow::Result<Report> {
             .and_then(|measured| row(&[measured]).ok_or_else(|| "no rounds".to_owned())),
     };
     complain("driver calls");
-    let driver = driver(options, bench)?;
+    let driver = driver(options, bench, simulator)?;
     complain("kernel statistics");
     let kernel = kernel(options, bench)?;
     surroundings.push(format!("load average before {load_before}, after {}", load_average()?));
@@ -208,7 +217,7 @@ fn row(rounds: &[Measured]) -> Option<Row> {
     Some(Row {
         missed: Missed {
             expected: sum(|missed| missed.expected),
-            missed: sum(|missed| missed.missed),
+            absent: sum(|missed| missed.absent),
             nameless: sum(|missed| missed.nameless),
         },
         cpu_ns: median(&of(|round| round.cpu_ns))?,
@@ -232,11 +241,12 @@ fn kernel(options: &Options, bench: &Bench<'_>) -> anyhow::Result<KernelRows> {
 }
 
 /// What driver calls cost, ten times as long as another storm: they are few.
-fn driver(options: &Options, bench: &Bench<'_>) -> anyhow::Result<Found<simulated::DriverCost>> {
-    if let Err(reason) = bench.agent {
-        return Ok(Err(reason.to_owned()));
-    }
-    let (nvsim, library) = match found(build::simulator())? {
+fn driver(
+    options: &Options,
+    bench: &Bench<'_>,
+    simulator: Found<(PathBuf, PathBuf)>,
+) -> anyhow::Result<Found<simulated::DriverCost>> {
+    let (nvsim, library) = match simulator {
         Ok(built) => built,
         Err(reason) => return Ok(Err(reason)),
     };

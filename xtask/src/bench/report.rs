@@ -93,7 +93,7 @@ impl Row {
 
 fn missed(tracer: Tracer, missed: &Missed) -> String {
     let counted =
-        format!("{} of {} {}", grouped(missed.missed), grouped(missed.expected), tracer.counts());
+        format!("{} of {} {}", grouped(missed.absent), grouped(missed.expected), tracer.counts());
     if missed.nameless == 0 {
         return counted;
     }
@@ -150,7 +150,7 @@ impl LoadRows {
 
     fn aims(&self) -> Vec<Vec<String>> {
         let Some(ours) = self.row(Tracer::GpuLedger) else { return Vec::new() };
-        let none_missed = verdict(ours.missed.missed == 0);
+        let none_missed = verdict(ours.missed.absent == 0);
         let mut lines = vec![vec![
             format!("missed, {}", self.title),
             "0".to_owned(),
@@ -245,8 +245,8 @@ impl LongRun {
             vec![
                 format!("missed, of {of}"),
                 "0".to_owned(),
-                grouped(row.missed.missed),
-                verdict(row.missed.missed == 0).to_owned(),
+                grouped(row.missed.absent),
+                verdict(row.missed.absent == 0).to_owned(),
             ],
         ]
     }
@@ -378,7 +378,7 @@ mod tests {
 
     fn row(cpu_ns: u64, missed: u64) -> Row {
         Row {
-            missed: Missed { expected: 300, missed, nameless: 0 },
+            missed: Missed { expected: 300, absent: missed, nameless: 0 },
             cpu_ns,
             elapsed_ns: NS_PER_S,
             peak_kib: 20 * KIB_PER_MIB,

@@ -54,11 +54,15 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
             if column == 0 || column + 1 == columns {
-                line.push_str(&format!("{cell:<width$}  "));
+                line.push_str(cell);
+                line.push_str(&blanks);
             } else {
-                line.push_str(&format!("{cell:>width$}  "));
+                line.push_str(&blanks);
+                line.push_str(cell);
             }
+            line.push_str("  ");
         }
         text.push_str(line.trim_end());
         text.push('\n');

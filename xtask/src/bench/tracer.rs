@@ -39,7 +39,7 @@ pub(super) struct Missed {
     /// Out of how many.
     pub(super) expected: u64,
     /// Not reported at all.
-    pub(super) missed: u64,
+    pub(super) absent: u64,
     /// Reported without saying which program it was.
     pub(super) nameless: u64,
 }
@@ -120,7 +120,7 @@ impl Tracer {
             let without = nameless.get(pid).copied().unwrap_or(0).min(expected - with_name);
             missed.expected += expected;
             missed.nameless += without;
-            missed.missed += expected - with_name - without;
+            missed.absent += expected - with_name - without;
         }
         missed
     }
@@ -196,7 +196,7 @@ impl AgentReport {
         );
         let expected = processes * EVENTS_PER_PROCESS;
         let unknown_to_it = expected.saturating_sub(events.produced);
-        Ok(Missed { expected, missed: events.lost + unknown_to_it, nameless: 0 })
+        Ok(Missed { expected, absent: events.lost + unknown_to_it, nameless: 0 })
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
 
     fn missed(tracer: Tracer, printed: &str, storm: &[(u32, u64)]) -> (u64, u64, u64) {
         let missed = tracer.missed(printed.as_bytes(), &storm.iter().copied().collect());
-        (missed.expected, missed.missed, missed.nameless)
+        (missed.expected, missed.absent, missed.nameless)
     }
 
     #[test]
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn the_product_is_not_believed_that_it_lost_nothing_of_what_it_never_saw() {
         let all = report(r#"{"produced":305,"received":300,"lost":5}"#);
-        assert_eq!(all.missed(100).unwrap(), Missed { expected: 300, missed: 5, nameless: 0 });
+        assert_eq!(all.missed(100).unwrap(), Missed { expected: 300, absent: 5, nameless: 0 });
         let blind = report(r#"{"produced":100,"received":100,"lost":0}"#);
-        assert_eq!(blind.missed(100).unwrap().missed, 200);
+        assert_eq!(blind.missed(100).unwrap().absent, 200);
     }
 
     #[test]
