@@ -120,7 +120,7 @@ fn measure(
         Ok(_) => found(paired::run(bench, usize::from(options.pairs), options.seed))?,
         Err(reason) => Err(reason.to_owned()),
     };
-    let loads = loads(options, bench)?;
+    let loads = loads(options, bench, &mut surroundings)?;
     complain("the long storm");
     let long = Shape { processes: options.long_processes, ..storm(options, 0) };
     let long_run = LongRun {
@@ -145,12 +145,16 @@ fn storm(options: &Options, rate: u64) -> Shape {
 }
 
 /// All tracers under both loads, one after another, the order turned every round.
-fn loads(options: &Options, bench: &Bench<'_>) -> anyhow::Result<Vec<LoadRows>> {
+fn loads(
+    options: &Options,
+    bench: &Bench<'_>,
+    surroundings: &mut Vec<String>,
+) -> anyhow::Result<Vec<LoadRows>> {
     let mut loads = vec![compare(options, bench, 0)?];
     let reached = loads.first().and_then(LoadRows::bare_rate).context("a storm without a rate")?;
     if reached < options.rate {
-        complain(&format!(
-            "no paced storm: {} starts/s are asked for, {} is all this machine can do",
+        surroundings.push(format!(
+            "no paced storm: {} starts/s were asked for, {} was all this machine could do",
             grouped(options.rate),
             grouped(reached)
         ));

@@ -12,7 +12,7 @@
  * whole storm fail: a storm of unknown size proves nothing about what a tracer missed. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,11 +141,15 @@ int main(int argc, char **argv)
     if (workers == 1) {
         work(shared, argv, total, rate, chunk, begin_ns);
     } else {
+        pid_t storm = getpid();
         for (unsigned long i = 0; i < workers; i++) {
             pid_t pid = fork();
             if (pid < 0)
                 die("fork");
             if (pid == 0) {
+                /* A storm that is called off stops at once. */
+                if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != storm)
+                    _exit(1);
                 work(shared, argv, total, rate, 0, begin_ns);
                 _exit(0);
             }

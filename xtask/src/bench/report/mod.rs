@@ -1,5 +1,7 @@
 //! The result of the events benchmark as text: pure, the same on the screen and in the file.
 
+mod aims;
+
 use super::measure::ProgramCost;
 use super::paired::Paired;
 use super::simulated::DriverCost;
@@ -11,12 +13,6 @@ const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
 const KIB_PER_MIB: u64 = 1024;
 const MIB: u64 = 1 << 20;
-/// Time with the tracer to time without.
-const AIM_RATIO_PPM: u64 = 1_020_000;
-/// Resident memory net of the ring.
-const AIM_NET_KIB: u64 = 16 * KIB_PER_MIB;
-/// Driver calls: 1 % of a core per GPU.
-const AIM_DRIVER_PPM: u64 = 10_000;
 
 /// A value, or why there is none.
 pub(super) type Found<T> = Result<T, String>;
@@ -64,10 +60,6 @@ pub(super) struct Report {
     pub(super) kernel: KernelRows,
     pub(super) long_run: LongRun,
     pub(super) driver: Found<DriverCost>,
-}
-
-fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "NOT MET" }
 }
 
 fn ratio(quartiles: &Quartiles) -> String {
@@ -136,37 +128,6 @@ impl LoadRows {
         }
         format!("{}, {} round(s)\n{}", self.title, self.rounds, table(&rows))
     }
-
-    fn row(&self, wanted: Tracer) -> Option<&Row> {
-        let found = self.rows.iter().find(|(tracer, _)| *tracer == wanted)?;
-        found.1.as_ref().ok()
-    }
-
-    /// The peer with the least CPU.
-    fn best_peer(&self) -> Option<(Tracer, &Row)> {
-        let peers = Tracer::PEERS.into_iter().filter_map(|peer| Some((peer, self.row(peer)?)));
-        peers.min_by_key(|(_, row)| row.cpu_ns)
-    }
-
-    fn aims(&self) -> Vec<Vec<String>> {
-        let Some(ours) = self.row(Tracer::GpuLedger) else { return Vec::new() };
-        let none_missed = verdict(ours.missed.absent == 0);
-        let mut lines = vec![vec![
-            format!("missed, {}", self.title),
-            "0".to_owned(),
-            missed(Tracer::GpuLedger, &ours.missed),
-            none_missed.to_owned(),
-        ]];
-        if let Some((peer, best)) = self.best_peer() {
-            lines.push(vec![
-                format!("CPU, {}", self.title),
-                format!("≤ {} s, half of {}", decimal(best.cpu_ns / 2, NS_PER_S, 4), peer.name()),
-                format!("{} s", decimal(ours.cpu_ns, NS_PER_S, 4)),
-                verdict(ours.cpu_ns <= best.cpu_ns / 2).to_owned(),
-            ]);
-        }
-        lines
-    }
 }
 
 impl KernelRows {
@@ -230,26 +191,6 @@ impl LongRun {
             Err(reason) => format!("After a long storm: {reason}\n"),
         }
     }
-
-    fn aims(&self) -> Vec<Vec<String>> {
-        let Ok(row) = &self.row else { return Vec::new() };
-        let events = self.processes * super::tracer::EVENTS_PER_PROCESS;
-        let of = format!("{} events", grouped(events));
-        vec![
-            vec![
-                format!("RSS net of the ring, after {of}"),
-                format!("≤ {} MiB", mib(AIM_NET_KIB)),
-                format!("{} MiB", mib(row.net_kib())),
-                verdict(row.net_kib() <= AIM_NET_KIB).to_owned(),
-            ],
-            vec![
-                format!("missed, of {of}"),
-                "0".to_owned(),
-                grouped(row.missed.absent),
-                verdict(row.missed.absent == 0).to_owned(),
-            ],
-        ]
-    }
 }
 
 /// A CPU time as a share of the time passed and of the GPUs, in parts per million of a core.
@@ -285,19 +226,6 @@ impl DriverCost {
             missed(Tracer::GpuLedger, &self.missed)
         )
     }
-
-    fn aims(&self) -> Vec<Vec<String>> {
-        // The product's own count is of the calls alone, which is what the aim is about; the
-        // threads' time holds also what the product does with the answers.
-        let calls_ns = self.reported_ns.unwrap_or(self.threads_ns);
-        let ppm = core_ppm(calls_ns, self.elapsed_ns, self.gpus);
-        vec![vec![
-            "driver calls' CPU, of a core per GPU".to_owned(),
-            format!("≤ {}", percent(Some(AIM_DRIVER_PPM))),
-            percent(ppm),
-            verdict(ppm.is_some_and(|ppm| ppm <= AIM_DRIVER_PPM)).to_owned(),
-        ]]
-    }
 }
 
 impl Paired {
@@ -310,15 +238,6 @@ impl Paired {
             ratio(&self.cost),
             ratio(&self.control)
         )
-    }
-
-    fn aims(&self) -> Vec<Vec<String>> {
-        vec![vec![
-            "time of fork, exec, exit with / without".to_owned(),
-            format!("≤ {}", decimal(AIM_RATIO_PPM, ONE_PPM, 2)),
-            decimal(self.cost.median, ONE_PPM, 4),
-            verdict(self.cost.median <= AIM_RATIO_PPM).to_owned(),
-        ]]
     }
 }
 
@@ -336,21 +255,8 @@ impl Report {
             Err(reason) => format!("Driver calls: {reason}\n"),
         });
         parts.push(self.kernel.render());
-        parts.push(self.render_aims());
+        parts.push(aims::render(self));
         parts.join("\n")
-    }
-
-    fn render_aims(&self) -> String {
-        let mut rows = vec![cells(["aim", "", "measured", ""])];
-        let paired = self.paired.as_ref().map(Paired::aims);
-        rows.extend(paired.unwrap_or_default());
-        rows.extend(self.loads.iter().flat_map(LoadRows::aims));
-        rows.extend(self.long_run.aims());
-        rows.extend(self.driver.as_ref().map(DriverCost::aims).unwrap_or_default());
-        if rows.len() == 1 {
-            return "Aims: not measured, since gpu-ledger did not run\n".to_owned();
-        }
-        table(&rows)
     }
 
     /// The section of `BENCHMARKS.md`.
@@ -371,62 +277,3 @@ ring, which is mapped twice and counts in RSS at once. `missed` is, of a peer, t
 whose exec it did not print, by pid; of gpu-ledger, its own count of lost events plus what it does \
 not know of the three events that every process of the storm made. `nameless` lines were printed, \
 but without the program.\n";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(cpu_ns: u64, missed: u64) -> Row {
-        Row {
-            missed: Missed { expected: 300, absent: missed, nameless: 0 },
-            cpu_ns,
-            elapsed_ns: NS_PER_S,
-            peak_kib: 20 * KIB_PER_MIB,
-            ring_bytes: 4 << 20,
-        }
-    }
-
-    fn load(ours_ns: u64, missed: u64) -> LoadRows {
-        LoadRows {
-            title: "100 processes".to_owned(),
-            processes: 100,
-            rounds: 3,
-            bare_ns: NS_PER_S,
-            rows: vec![
-                (Tracer::GpuLedger, Ok(row(ours_ns, missed))),
-                (Tracer::Execsnoop, Ok(row(100_000_000, 0))),
-                (Tracer::Bpftrace, Ok(row(60_000_000, 0))),
-                (Tracer::Forkstat, Err("not installed: apt-get install forkstat".to_owned())),
-            ],
-        }
-    }
-
-    #[test]
-    fn the_aim_is_half_of_the_best_peer_and_a_peer_that_is_not_there_is_named() {
-        let aims = load(30_000_000, 0).aims();
-        let said: Vec<&str> = aims.iter().filter_map(|aim| Some(aim.last()?.as_str())).collect();
-        assert_eq!(said, ["met", "met"]);
-        assert!(aims.iter().flatten().any(|cell| cell == "≤ 0.0300 s, half of bpftrace"));
-        let text = load(1, 0).render();
-        assert!(text.contains("not installed: apt-get install forkstat"), "{text}");
-    }
-
-    #[test]
-    fn an_aim_that_is_not_met_is_said_so() {
-        let aims = load(30_000_001, 1).aims();
-        let said: Vec<&str> = aims.iter().filter_map(|aim| Some(aim.last()?.as_str())).collect();
-        assert_eq!(said, ["NOT MET", "NOT MET"]);
-    }
-
-    #[test]
-    fn a_ring_is_taken_off_twice() {
-        assert_eq!(row(1, 0).net_kib(), 12 * KIB_PER_MIB);
-    }
-
-    #[test]
-    fn a_share_of_a_core_is_per_gpu() {
-        assert_eq!(core_ppm(20_000_000, NS_PER_S, 2), Some(10_000));
-        assert_eq!(percent(Some(10_000)), "1.000 %");
-        assert_eq!(core_ppm(1, 0, 2), None);
-    }
-}
