@@ -226,7 +226,8 @@ fn row(rounds: &[Measured]) -> Option<Row> {
         },
         cpu_ns: median(&of(|round| round.cpu_ns))?,
         elapsed_ns: median(&of(|round| round.elapsed_ns))?,
-        peak_kib: of(|round| round.peak_kib).into_iter().max()?,
+        rss_kib: of(|round| round.memory.now_kib).into_iter().max()?,
+        peak_kib: of(|round| round.memory.peak_kib).into_iter().max()?,
         ring_bytes: of(|round| round.ring_bytes).into_iter().max()?,
     })
 }

@@ -46,9 +46,9 @@ pub(super) struct Measured {
     pub(super) elapsed_ns: u64,
     /// CPU time of the tracer from before the storm until it had caught up.
     pub(super) cpu_ns: u64,
-    /// Largest resident memory since its start.
-    pub(super) peak_kib: u64,
-    /// Bytes of its BPF rings, each mapped twice and so twice in `peak_kib`.
+    /// When it had caught up.
+    pub(super) memory: procfs::Memory,
+    /// Bytes of its BPF rings, each mapped twice and so twice in its memory.
     pub(super) ring_bytes: u64,
     pub(super) missed: Missed,
     pub(super) programs: Vec<ProgramCost>,
@@ -99,7 +99,8 @@ impl<'a> Session<'a> {
             guard::pause(QUIET_WINDOW)?;
             self.ensure_alive()?;
             let used_ns = self.cpu_ns()?.saturating_sub(before_ns);
-            let is_idle = used_ns <= QUIET_CPU_NS && procfs::is_attached(self.child.pid())?;
+            let is_idle =
+                used_ns <= QUIET_CPU_NS && procfs::holds(self.child.pid(), self.tracer.handles())?;
             quiet = if is_idle { quiet + 1 } else { 0 };
             ensure!(Instant::now() < end, "{} does not come to rest", self.tracer.name());
         }
@@ -141,7 +142,7 @@ impl<'a> Session<'a> {
         let cpu_ns = self.cpu_ns()?.saturating_sub(cpu_before_ns);
         let programs = program_costs(&programs_before, &procfs::programs(pid)?)?;
         let threads = thread_costs(&threads_before, &threads_after);
-        let (peak_kib, ring_bytes) = (procfs::peak_memory_kib(pid)?, procfs::ring_bytes(pid)?);
+        let (memory, ring_bytes) = (procfs::memory(pid)?, procfs::ring_bytes(pid)?);
 
         self.end()?;
         let (missed, report, log) = if self.tracer == Tracer::GpuLedger {
@@ -158,7 +159,7 @@ impl<'a> Session<'a> {
         Ok(Measured {
             elapsed_ns,
             cpu_ns,
-            peak_kib,
+            memory,
             ring_bytes,
             missed,
             programs,

@@ -43,11 +43,11 @@ fn number(text: &str, key: &str) -> anyhow::Result<u64> {
     value.parse().with_context(|| format!("`{key}: {value}` is no number"))
 }
 
-/// `VmHWM` in KiB out of /proc/PID/status.
-fn peak_kib(status: &str) -> anyhow::Result<u64> {
-    let value = field(status, "VmHWM")?;
-    let kib = value.strip_suffix(" kB").with_context(|| format!("VmHWM is not in kB: {value}"))?;
-    kib.trim().parse().with_context(|| format!("VmHWM is no number: {value}"))
+/// A memory line of /proc/PID/status in KiB.
+fn kib(status: &str, key: &str) -> anyhow::Result<u64> {
+    let value = field(status, key)?;
+    let kib = value.strip_suffix(" kB").with_context(|| format!("{key} is not in kB: {value}"))?;
+    kib.trim().parse().with_context(|| format!("{key} is no number: {value}"))
 }
 
 /// The id and counters of a program, out of its fdinfo.
@@ -87,9 +87,18 @@ fn entries(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     paths.with_context(|| format!("cannot list {folder}"))
 }
 
-/// Largest resident memory of a process so far, in KiB.
-pub(super) fn peak_memory_kib(pid: u32) -> anyhow::Result<u64> {
-    peak_kib(&read(format!("/proc/{pid}/status"))?)
+/// Resident memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Memory {
+    pub(super) now_kib: u64,
+    /// The most since its start.
+    pub(super) peak_kib: u64,
+}
+
+/// Resident memory of a process now and at its peak.
+pub(super) fn memory(pid: u32) -> anyhow::Result<Memory> {
+    let status = read(format!("/proc/{pid}/status"))?;
+    Ok(Memory { now_kib: kib(&status, "VmRSS")?, peak_kib: kib(&status, "VmHWM")? })
 }
 
 /// What the descriptors of a process are, as their links say, with the fdinfo of each.
@@ -105,12 +114,9 @@ fn handles(pid: u32) -> anyhow::Result<Vec<(String, String)>> {
     Ok(handles)
 }
 
-/// Whether a process has the handles of a tracer at work: something attached to the kernel, or a
-/// socket (forkstat listens on netlink).
-pub(super) fn is_attached(pid: u32) -> anyhow::Result<bool> {
-    const KINDS: [&str; 4] =
-        ["anon_inode:bpf_link", "anon_inode:bpf-link", "anon_inode:[perf_event]", "socket:"];
-    Ok(handles(pid)?.iter().any(|(target, _)| KINDS.iter().any(|kind| target.starts_with(kind))))
+/// Whether a process holds a descriptor whose link begins with one of `kinds`.
+pub(super) fn holds(pid: u32, kinds: &[&str]) -> anyhow::Result<bool> {
+    Ok(handles(pid)?.iter().any(|(target, _)| kinds.iter().any(|kind| target.starts_with(kind))))
 }
 
 /// The BPF programs of a process by id.
@@ -191,16 +197,17 @@ mod tests {
     }
 
     #[test]
-    fn peak_memory_is_read_with_its_unit() {
+    fn memory_is_read_with_its_unit() {
         let status = "Name:\tx\nVmPeak:\t  9000 kB\nVmHWM:\t    4712 kB\nVmRSS:\t    4000 kB\n";
-        assert_eq!(peak_kib(status).unwrap(), 4712);
-        assert!(peak_kib("VmHWM:\t4712\n").is_err());
+        assert_eq!(kib(status, "VmHWM").unwrap(), 4712);
+        assert!(kib("VmHWM:\t4712\n", "VmHWM").is_err());
     }
 
     #[test]
     fn this_process_has_memory_and_a_thread_that_used_the_cpu() {
         let pid = std::process::id();
-        assert!(peak_memory_kib(pid).unwrap() > 100);
+        let memory = memory(pid).unwrap();
+        assert!(memory.now_kib > 100 && memory.peak_kib >= memory.now_kib, "{memory:?}");
         assert!(threads(pid).unwrap().values().any(|thread| thread.cpu_ns > 0));
         assert_eq!(ring_bytes(pid).unwrap(), 0);
     }

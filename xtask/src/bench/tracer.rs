@@ -64,6 +64,17 @@ impl Tracer {
         }
     }
 
+    /// What its descriptors are when it is attached: one of these.
+    pub(super) fn handles(self) -> &'static [&'static str] {
+        match self {
+            Self::GpuLedger => &["anon_inode:bpf_link", "anon_inode:bpf-link"],
+            // bpftrace 0.17 attaches through perf events.
+            Self::Execsnoop | Self::Bpftrace => &["anon_inode:[perf_event]"],
+            // It listens on netlink.
+            Self::Forkstat => &["socket:"],
+        }
+    }
+
     /// What `missed` counts.
     pub(super) fn counts(self) -> &'static str {
         match self {

@@ -125,7 +125,8 @@ mod tests {
             missed: Missed { expected: 300, absent: missed, nameless: 0 },
             cpu_ns,
             elapsed_ns: NS_PER_S,
-            peak_kib: 20 * KIB_PER_MIB,
+            rss_kib: 20 * KIB_PER_MIB,
+            peak_kib: 30 * KIB_PER_MIB,
             ring_bytes: 4 << 20,
         }
     }

@@ -24,7 +24,9 @@ pub(super) struct Row {
     pub(super) cpu_ns: u64,
     /// Median over the rounds.
     pub(super) elapsed_ns: u64,
-    /// Largest of the rounds.
+    /// After the storm, largest of the rounds.
+    pub(super) rss_kib: u64,
+    /// Since its start, largest of the rounds.
     pub(super) peak_kib: u64,
     pub(super) ring_bytes: u64,
 }
@@ -77,9 +79,9 @@ fn mib(kib: u64) -> String {
 }
 
 impl Row {
-    /// Peak memory less the ring, which is mapped twice and resident from the start.
+    /// Memory less the ring, which is mapped twice and resident from the start.
     fn net_kib(&self) -> u64 {
-        self.peak_kib.saturating_sub(2 * self.ring_bytes / 1024)
+        self.rss_kib.saturating_sub(2 * self.ring_bytes / 1024)
     }
 }
 
@@ -108,10 +110,19 @@ impl LoadRows {
 
     fn render(&self) -> String {
         let rate = |ns| self.rate(ns).map_or_else(|| "unknown".to_owned(), grouped);
-        let head = ["tracer", "CPU s", "storm s", "processes/s", "RSS MiB", "net MiB", "missed"];
+        let head = [
+            "tracer",
+            "CPU s",
+            "storm s",
+            "processes/s",
+            "RSS MiB",
+            "net MiB",
+            "peak MiB",
+            "missed",
+        ];
         let mut rows = vec![cells(head)];
         let bare_s = decimal(self.bare_ns, NS_PER_S, 3);
-        rows.push(cells(["none", "", &bare_s, &rate(self.bare_ns), "", "", ""]));
+        rows.push(cells(["none", "", &bare_s, &rate(self.bare_ns), "", "", "", ""]));
         for (tracer, row) in &self.rows {
             rows.push(match row {
                 Ok(row) => cells([
@@ -119,11 +130,12 @@ impl LoadRows {
                     &decimal(row.cpu_ns, NS_PER_S, 4),
                     &decimal(row.elapsed_ns, NS_PER_S, 3),
                     &rate(row.elapsed_ns),
-                    &mib(row.peak_kib),
+                    &mib(row.rss_kib),
                     &mib(row.net_kib()),
+                    &mib(row.peak_kib),
                     &missed(*tracer, &row.missed),
                 ]),
-                Err(reason) => cells([tracer.name(), "", "", "", "", "", reason]),
+                Err(reason) => cells([tracer.name(), "", "", "", "", "", "", reason]),
             });
         }
         format!("{}, {} round(s)\n{}", self.title, self.rounds, table(&rows))
@@ -179,12 +191,13 @@ impl LongRun {
     fn render(&self) -> String {
         match &self.row {
             Ok(row) => format!(
-                "After a storm of {} processes: RSS {} MiB at most, net of twice the ring of {} MiB: \
-                 {} MiB; CPU {} s; missed {}\n",
+                "After a storm of {} processes: RSS {} MiB, net of twice the ring of {} MiB: {} MiB, \
+                 peak since start {} MiB\n  CPU {} s, missed {}\n",
                 grouped(self.processes),
-                mib(row.peak_kib),
+                mib(row.rss_kib),
                 decimal(row.ring_bytes, MIB, 1),
                 mib(row.net_kib()),
+                mib(row.peak_kib),
                 decimal(row.cpu_ns, NS_PER_S, 3),
                 missed(Tracer::GpuLedger, &row.missed)
             ),
@@ -272,8 +285,9 @@ impl Report {
 const EXPLANATION: &str = "\
 `CPU s` is user and system time of the tracer alone, from before the storm until it had caught up, \
 median over the rounds; what the programs in the kernel cost is charged to the traced processes and \
-stands in the table of bpf_stats. `RSS` is the peak (`VmHWM`), `net` is less twice the size of a BPF \
-ring, which is mapped twice and counts in RSS at once. `missed` is, of a peer, the storm's processes \
+stands in the table of bpf_stats. `RSS` is resident memory when it had caught up, `net` is less \
+twice the size of its BPF ring, which is mapped twice and counts in RSS at once, `peak` is `VmHWM`, \
+the start included. `missed` is, of a peer, the storm's processes \
 whose exec it did not print, by pid; of gpu-ledger, its own count of lost events plus what it does \
 not know of the three events that every process of the storm made. `nameless` lines were printed, \
 but without the program.\n";
