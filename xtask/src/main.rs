@@ -1,5 +1,6 @@
 //! Builds, checks and demonstrates gpu-ledger: `cargo xtask TASK`.
 
+mod bench;
 mod ebpf;
 mod nvsim;
 
@@ -14,6 +15,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure, with peers beside it, and write the table into BENCHMARKS.md
+    Bench(bench::Options),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
     /// Build the simulated driver
@@ -22,6 +25,7 @@ enum Task {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
+        Task::Bench(options) => bench::run(&options),
         Task::Ebpf(options) => ebpf::run(&options),
         Task::Nvsim(options) => nvsim::run(&options),
     }
