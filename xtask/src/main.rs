@@ -1,7 +1,10 @@
 //! Builds, checks and demonstrates gpu-ledger: `cargo xtask TASK`.
 
+mod demo;
 mod ebpf;
 mod nvsim;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -14,15 +17,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// A made-up afternoon on a simulated driver, and its bill: no GPU needed
+    Demo(demo::Options),
+    /// A process of the demo: for its own use
+    #[command(hide = true, subcommand)]
+    DemoRole(demo::Role),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().task {
-        Task::Ebpf(options) => ebpf::run(&options),
-        Task::Nvsim(options) => nvsim::run(&options),
+        Task::Demo(options) => return demo::run(&options),
+        Task::DemoRole(role) => demo::play(&role)?,
+        Task::Ebpf(options) => ebpf::run(&options)?,
+        Task::Nvsim(options) => nvsim::run(&options)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
