@@ -1,8 +1,109 @@
-//! The `nvsim` task.
+//! Builds the simulated driver and says where its parts lie.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {}
+pub(crate) struct Options {
+    /// Print the path of the library, which is called libnvidia-ml.so.1, as the last line
+    #[arg(long)]
+    print_library: bool,
+    /// Print the path of the `nvsim` program as the last line
+    #[arg(long, conflicts_with = "print_library")]
+    print_binary: bool,
+    /// Make a copy of the library that lacks these symbols, as an older driver's does
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
+}
 
-pub(crate) fn run(_options: &Options) -> anyhow::Result<()> {
-    anyhow::bail!("not there yet")
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let built = build()?;
+    let library = named_library(&built, &options.without)?;
+    let mut out = std::io::stdout().lock();
+    if options.print_binary {
+        writeln!(out, "{}", built.binary.display())?;
+    } else if options.print_library {
+        writeln!(out, "{}", library.display())?;
+    } else {
+        writeln!(out, "program {}", built.binary.display())?;
+        writeln!(out, "library {}", library.display())?;
+    }
+    Ok(())
+}
+
+/// What cargo made.
+struct Built {
+    binary: PathBuf,
+    library: PathBuf,
+}
+
+fn build() -> anyhow::Result<Built> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    #[expect(clippy::disallowed_methods, reason = "this task exists to run cargo")]
+    let mut command = Command::new(cargo);
+    command.args(["build", "--message-format=json-render-diagnostics"]);
+    command.args(["-p", "nvsim", "-p", "nvsim-nvml"]);
+    command.stderr(std::process::Stdio::inherit());
+    let output = command.output().context("run cargo build")?;
+    if !output.status.success() {
+        bail!("cargo build of the simulated driver failed: {}", output.status);
+    }
+    // Cargo says itself what it made and where: no guess at its target folder is needed.
+    let artifacts = String::from_utf8(output.stdout).context("cargo's messages")?;
+    let (mut binary, mut library) = (None, None);
+    for line in artifacts.lines() {
+        let message: serde_json::Value = serde_json::from_str(line).context("cargo's messages")?;
+        let name = message.pointer("/target/name").and_then(|name| name.as_str());
+        match name {
+            Some("nvsim") => binary = path(message.pointer("/executable")).or(binary),
+            Some("nvsim_nvml") => library = path(message.pointer("/filenames/0")).or(library),
+            _ => {}
+        }
+    }
+    Ok(Built {
+        binary: binary.context("cargo named no nvsim program")?,
+        library: library.context("cargo named no NVML library")?,
+    })
+}
+
+fn path(value: Option<&serde_json::Value>) -> Option<PathBuf> {
+    value.and_then(|value| value.as_str()).map(PathBuf::from)
+}
+
+/// Puts the library under the name that programs look for, in a folder of its own: one for the
+/// whole library, one for every set of symbols that it is to lack.
+fn named_library(built: &Built, without: &[String]) -> anyhow::Result<PathBuf> {
+    let profile = built.library.parent().context("the library lies in no folder")?;
+    let target = profile.parent().unwrap_or(profile);
+    let folder = if without.is_empty() {
+        target.join("nvsim")
+    } else {
+        target.join("nvsim").join(format!("without-{}", without.join("-")))
+    };
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let library = folder.join("libnvidia-ml.so.1");
+    // A program may have the old one mapped: it keeps that, the name gets the new one.
+    let fresh = folder.join(format!("fresh-{}", std::process::id()));
+    if without.is_empty() {
+        std::fs::copy(&built.library, &fresh).with_context(|| fresh.display().to_string())?;
+    } else {
+        patch(built, &fresh, without)?;
+    }
+    std::fs::rename(&fresh, &library).with_context(|| library.display().to_string())?;
+    Ok(library)
+}
+
+fn patch(built: &Built, to: &Path, without: &[String]) -> anyhow::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the patching is the program's own command")]
+    let mut command = Command::new(&built.binary);
+    command.arg("library").arg("--from").arg(&built.library).arg("--to").arg(to);
+    command.arg("--without").arg(without.join(","));
+    let status = command.status().context("run nvsim library")?;
+    if !status.success() {
+        bail!("nvsim library: {status}");
+    }
+    Ok(())
 }
