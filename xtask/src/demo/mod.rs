@@ -37,9 +37,9 @@ use system::{Descendants, Interrupts};
 use truth::Agreement;
 
 /// For everything that takes no time unless the machine is overloaded.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long the tracer may take beyond the afternoon: its start, and the rows' way to their end.
-const TRACER_PATIENCE: Duration = Duration::from_secs(120);
+const TRACER_PATIENCE: Duration = Duration::from_mins(2);
 
 /// Exit status: the bill is there, but something in it is UNKNOWN (no privilege for events).
 const STATUS_UNKNOWN: u8 = 2;

@@ -31,6 +31,7 @@ pub(super) struct Block {
 }
 
 #[derive(Deserialize, Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "the fields are the schema's")]
 pub(super) struct Account {
     pub(super) account: String,
     pub(super) settlements: u64,
@@ -58,6 +59,7 @@ pub(super) struct Settled {
 }
 
 #[derive(Deserialize, Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "the fields are the schema's")]
 pub(super) struct Gpu {
     pub(super) gpu_index: u32,
     pub(super) period_ms: u64,

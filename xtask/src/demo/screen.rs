@@ -35,6 +35,7 @@ pub(super) struct Screen<'a> {
 
 /// What the second reader made of some rows, in their milliseconds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_field_names, reason = "the unit of an amount stands last in its name")]
 struct Share {
     named_ms: u64,
     unattributed_ms: u64,
@@ -85,8 +86,8 @@ impl Screen<'_> {
                 "Jobs have their real length; a minute of cron is {minute_s} s, which flatters cron."
             ),
             format!(
-                "{:NAME_WIDTH$}   gpu-ledger, by process events |      cron once a minute, ms of rows",
-                ""
+                "{:>46} |{:>32}",
+                "gpu-ledger, by process events", "cron once a minute: ms of rows"
             ),
             format!(
                 "{:NAME_WIDTH$}{:>5}{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
@@ -97,7 +98,7 @@ impl Screen<'_> {
                 "shared",
                 "named",
                 "nobody",
-                "evicted",
+                "gone",
                 "named%"
             ),
         ]
@@ -339,11 +340,15 @@ mod tests {
 
     fn rendered(report: &Report) -> String {
         let agreement = Agreement { rows: 5, agree: 5, problems: Vec::new() };
-        let minutes = serde_json::from_str(MINUTES).unwrap();
-        let (afternoon_s, minute_s) = (36, 3);
-        let screen =
-            Screen { report, minutes: &minutes, agreement: &agreement, afternoon_s, minute_s };
-        screen.render()
+        screen(report, &serde_json::from_str(MINUTES).unwrap(), &agreement).render()
+    }
+
+    fn screen<'a>(
+        report: &'a Report,
+        minutes: &'a MinuteRead,
+        agreement: &'a Agreement,
+    ) -> Screen<'a> {
+        Screen { report, minutes, agreement, afternoon_s: 36, minute_s: 3 }
     }
 
     fn assert_fits(screen: &str) {
@@ -409,15 +414,9 @@ mod tests {
     #[test]
     fn the_second_reader_is_given_no_milliseconds_that_it_could_not_name() {
         let report = report();
-        let screen_minutes = serde_json::from_str(MINUTES).unwrap();
+        let read = serde_json::from_str(MINUTES).unwrap();
         let agreement = Agreement::default();
-        let screen = Screen {
-            report: &report,
-            minutes: &screen_minutes,
-            agreement: &agreement,
-            afternoon_s: 36,
-            minute_s: 3,
-        };
+        let screen = screen(&report, &read, &agreement);
         let share = screen.share(report.settlements());
         let all = share.named_ms + share.unattributed_ms + share.gone_ms + share.wrong_ms;
         let whole: u64 = report.settlements().map(|one| one.held_ms).sum();
