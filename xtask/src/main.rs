@@ -1,5 +1,6 @@
 //! Builds, checks and demonstrates gpu-ledger: `cargo xtask TASK`.
 
+mod cargo;
 mod demo;
 mod ebpf;
 mod nvsim;

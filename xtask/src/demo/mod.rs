@@ -6,13 +6,12 @@
 //! the same library. At the end every row of the bill is compared with the truth log, which the
 //! tracer never sees.
 //!
-//! - [`build`]: what is run; [`stage`]: where; [`afternoon`]: by which plan.
+//! - [`stage`]: what is run, and where; [`afternoon`]: by which plan.
 //! - [`minute_reader`]: the second reader.
 //! - [`report`], [`truth`], [`screen`]: what came of it. Pure.
 //! - [`system`]: signals, waiting, and ending everything that was started.
 
 mod afternoon;
-mod build;
 mod minute_reader;
 mod report;
 mod screen;
@@ -28,11 +27,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use afternoon::Length;
-use build::Built;
 use minute_reader::MinuteRead;
 use report::Report;
 use screen::Screen;
-use stage::Stage;
+use stage::{Built, Stage};
 use system::{Descendants, Interrupts};
 use truth::Agreement;
 
@@ -111,7 +109,7 @@ impl Player {
 /// Runs the demo. The status is 0 only if nothing was missed and the truth log agrees row by row.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     say("building gpu-ledger and the simulated driver …");
-    let built = build::build()?;
+    let built = Built::now()?;
     let interrupts = Interrupts::hold()?;
     // Dropped in reverse: first every process is ended, then its files go.
     let stage = Stage::lay_out(&built)?;

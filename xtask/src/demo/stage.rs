@@ -10,7 +10,6 @@ use anyhow::{Context as _, ensure};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::afternoon::{LLM_SERVER, WORKLOADS};
-use super::build::Built;
 use super::system::program;
 
 /// GPUs of the simulated driver.
@@ -21,6 +20,25 @@ const TEARDOWN_MS: &str = "5..80";
 const NVIDIA_MAJOR: u32 = 195;
 /// Minor of `nvidiactl`.
 const CONTROL_MINOR: u32 = 255;
+
+/// What cargo made of the product and of the simulated driver.
+pub(super) struct Built {
+    pub(super) gpu_ledger: PathBuf,
+    pub(super) nvsim: PathBuf,
+    /// The simulated driver's `libnvidia-ml.so.1`.
+    pub(super) library: PathBuf,
+}
+
+impl Built {
+    pub(super) fn now() -> anyhow::Result<Self> {
+        let artifacts = crate::cargo::build(&["gpu-ledger", "nvsim", "nvsim-nvml"])?;
+        Ok(Self {
+            gpu_ledger: artifacts.named("gpu-ledger")?,
+            nvsim: artifacts.named("nvsim")?,
+            library: artifacts.named("libnvsim_nvml.so")?,
+        })
+    }
+}
 
 /// Files and programs of one demo. Its folder goes when it is dropped.
 pub(super) struct Stage {

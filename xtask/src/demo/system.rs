@@ -20,12 +20,6 @@ pub(super) fn program(path: impl AsRef<OsStr>) -> Command {
     Command::new(path)
 }
 
-/// The environment variable `name`, where it is set to text.
-#[expect(clippy::disallowed_methods, reason = "a task has no cli.rs; only cargo's own are read")]
-pub(super) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 /// Milliseconds of the monotonic clock.
 pub(super) fn monotonic_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
