@@ -5,6 +5,7 @@ mod demo;
 mod ebpf;
 mod nvsim;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -29,10 +30,21 @@ enum Task {
     Nvsim(nvsim::Options),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nothing is left to do when even stderr is gone.
+            let _ = writeln!(std::io::stderr(), "xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<ExitCode> {
+    match task {
         Task::Demo(options) => return demo::run(&options),
-        Task::DemoRole(role) => demo::play(&role)?,
+        Task::DemoRole(role) => return demo::play(&role),
         Task::Ebpf(options) => ebpf::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
     }

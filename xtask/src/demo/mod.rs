@@ -9,7 +9,7 @@
 //! - [`stage`]: what is run, and where; [`afternoon`]: by which plan.
 //! - [`minute_reader`]: the second reader.
 //! - [`report`], [`truth`], [`screen`]: what came of it. Pure.
-//! - [`system`]: signals, waiting, and ending everything that was started.
+//! - [`system`]: time, interruption, waiting, and ending everything that was started.
 
 mod afternoon;
 mod minute_reader;
@@ -20,6 +20,7 @@ mod system;
 mod truth;
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitCode, Stdio};
 use std::time::Duration;
@@ -31,7 +32,7 @@ use minute_reader::MinuteRead;
 use report::Report;
 use screen::Screen;
 use stage::{Built, Stage};
-use system::{Descendants, Interrupts};
+use system::{Descendants, Lifeline};
 use truth::Agreement;
 
 /// For everything that takes no time unless the machine is overloaded.
@@ -60,6 +61,8 @@ pub(crate) struct Options {
 /// The demo's own processes.
 #[derive(clap::Subcommand)]
 pub(crate) enum Role {
+    /// Direct the demo
+    Director(Director),
     /// Play the part of the afternoon that is traced
     Traced(Player),
     /// Play the part of the rest of the host
@@ -68,6 +71,15 @@ pub(crate) enum Role {
     LlmServer(Player),
     /// Read once a minute
     MinuteReader(minute_reader::Options),
+}
+
+/// What the director is started with.
+#[derive(clap::Args)]
+pub(crate) struct Director {
+    #[command(flatten)]
+    built: Built,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// What a player is started with.
@@ -85,15 +97,17 @@ pub(crate) struct Player {
 }
 
 /// Plays one of the demo's own processes.
-pub(crate) fn play(role: &Role) -> anyhow::Result<()> {
+pub(crate) fn play(role: &Role) -> anyhow::Result<ExitCode> {
     match role {
-        Role::Traced(player) => player.play(&afternoon::traced(Length::of(player.fast))),
-        Role::Host(player) => player.play(&afternoon::host(Length::of(player.fast))),
+        Role::Director(director) => return direct(director),
+        Role::Traced(player) => player.play(&afternoon::traced(Length::of(player.fast)))?,
+        Role::Host(player) => player.play(&afternoon::host(Length::of(player.fast)))?,
         Role::LlmServer(player) => {
-            afternoon::serve_models(Length::of(player.fast), &player.programs)
+            afternoon::serve_models(Length::of(player.fast), &player.programs)?;
         }
-        Role::MinuteReader(options) => minute_reader::run(options),
+        Role::MinuteReader(options) => minute_reader::run(options)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Player {
@@ -107,15 +121,39 @@ impl Player {
 }
 
 /// Runs the demo. The status is 0 only if nothing was missed and the truth log agrees row by row.
+///
+/// A second process directs it, out of reach of the terminal's Ctrl-C: it ends everything in order
+/// as soon as this one is gone. If that one is killed, this one ends what it leaves behind.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     say("building gpu-ledger and the simulated driver …");
     let built = Built::now()?;
-    let interrupts = Interrupts::hold()?;
-    // Dropped in reverse: first every process is ended, then its files go.
-    let stage = Stage::lay_out(&built)?;
+    let _descendants = Descendants::adopt()?;
+    let mut director = system::program(std::env::current_exe()?);
+    director.args(["demo-role", "director"]).args(built.words());
+    if let Some(folder) = &options.keep {
+        director.arg("--keep").arg(folder);
+    }
+    director.args(options.fast.then_some("--fast"));
+    let mut director = director
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("cannot start the director")?;
+    // Waiting closes the child's stdin, which would be the sign that we are gone.
+    let lifeline = director.stdin.take();
+    let status = director.wait()?;
+    drop(lifeline);
+    let code = status.code().with_context(|| format!("the director was killed ({status})"))?;
+    Ok(ExitCode::from(u8::try_from(code)?))
+}
+
+fn direct(director: &Director) -> anyhow::Result<ExitCode> {
+    let Director { built, options } = director;
+    let lifeline = Lifeline::on_stdin();
+    let stage = Stage::lay_out(built)?;
     let descendants = Descendants::adopt()?;
-    let demo = Demo { options, built: &built, stage: &stage, interrupts: &interrupts };
-    let played = demo.play();
+    let played = Demo { options, built, stage: &stage, lifeline: &lifeline }.play();
+    // First every process is ended, then its files go.
     drop(descendants);
     if let Some(folder) = &options.keep {
         stage.keep(folder)?;
@@ -132,7 +170,7 @@ struct Demo<'a> {
     options: &'a Options,
     built: &'a Built,
     stage: &'a Stage,
-    interrupts: &'a Interrupts,
+    lifeline: &'a Lifeline,
 }
 
 impl Demo<'_> {
@@ -141,9 +179,13 @@ impl Demo<'_> {
         self.stage.start_driver(self.built)?;
         self.start_older_than_accounting()?;
         self.stage.fault(self.built, &["accounting", "on"])?;
-        let reader = self.start_minute_reader()?;
+        let mut reader = self.start_minute_reader()?;
         say(&format!("tracing an afternoon of {} s …", length.ms() / 1_000));
-        self.trace()?;
+        if let Err(error) = self.trace() {
+            // Its last read would only complain about a driver that is being ended as well.
+            reader.kill()?;
+            return Err(error);
+        }
         let minutes = self.end_minute_reader(reader)?;
         let report = Report::read(&self.stage.path("trace.json"))?;
         let log = std::fs::read_to_string(self.stage.path("truth.jsonl"))?;
@@ -167,7 +209,7 @@ impl Demo<'_> {
         let act = afternoon::older_than_accounting();
         let mut older = self.stage.program(&self.stage.programs().join(act.program));
         let older = older.args(&act.words).stdin(Stdio::null()).spawn()?.id();
-        self.interrupts.until("the process older than accounting", PATIENCE, || {
+        self.lifeline.until("the process older than accounting", PATIENCE, || {
             let state = self.stage.fault(self.built, &["state"])?;
             Ok(holds_a_gpu(&state, older)?.then_some(()))
         })
@@ -188,7 +230,7 @@ impl Demo<'_> {
 
     fn end_minute_reader(&self, mut reader: Child) -> anyhow::Result<MinuteRead> {
         drop(reader.stdin.take());
-        let ended = self.interrupts.wait_for(&mut reader, PATIENCE)?;
+        let ended = self.lifeline.wait_for(&mut reader, PATIENCE)?;
         ensure!(ended.is_some_and(|status| status.success()), "the second reader failed");
         let path = self.stage.path("minutes.json");
         serde_json::from_slice(&std::fs::read(&path)?)
@@ -214,7 +256,7 @@ impl Demo<'_> {
             .stdin(Stdio::null())
             .spawn()
             .context("cannot start gpu-ledger")?;
-        self.interrupts.until("the tracer to start the afternoon", PATIENCE, || {
+        self.lifeline.until("the tracer to start the afternoon", PATIENCE, || {
             if let Some(status) = tracer.try_wait()? {
                 bail!("gpu-ledger trace ended before the afternoon began ({status})");
             }
@@ -223,10 +265,10 @@ impl Demo<'_> {
         let mut host = self.stage.program(&own);
         let mut host = host.args(self.role("host")).stdin(Stdio::null()).spawn()?;
         let afternoon = Duration::from_millis(self.length().ms());
-        let status = self.interrupts.wait_for(&mut tracer, afternoon + TRACER_PATIENCE)?;
+        let status = self.lifeline.wait_for(&mut tracer, afternoon + TRACER_PATIENCE)?;
         let Some(status) = status else { bail!("gpu-ledger trace does not come to its end") };
         ensure!(status.success(), "gpu-ledger trace, or the afternoon under it, failed ({status})");
-        let host = self.interrupts.wait_for(&mut host, PATIENCE)?;
+        let host = self.lifeline.wait_for(&mut host, PATIENCE)?;
         ensure!(host.is_some_and(|status| status.success()), "the rest of the host failed");
         Ok(())
     }

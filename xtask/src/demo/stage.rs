@@ -1,8 +1,8 @@
 //! What the afternoon is played on: a folder of named programs, device nodes, and the simulated
 //! driver itself.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,10 +22,16 @@ const NVIDIA_MAJOR: u32 = 195;
 const CONTROL_MINOR: u32 = 255;
 
 /// What cargo made of the product and of the simulated driver.
-pub(super) struct Built {
+#[derive(clap::Args)]
+pub(crate) struct Built {
+    /// The product
+    #[arg(long)]
     pub(super) gpu_ledger: PathBuf,
+    /// The simulated driver's program
+    #[arg(long)]
     pub(super) nvsim: PathBuf,
-    /// The simulated driver's `libnvidia-ml.so.1`.
+    /// Its `libnvidia-ml.so.1`
+    #[arg(long)]
     pub(super) library: PathBuf,
 }
 
@@ -37,6 +43,19 @@ impl Built {
             nvsim: artifacts.named("nvsim")?,
             library: artifacts.named("libnvsim_nvml.so")?,
         })
+    }
+
+    /// The same as words of a command line.
+    pub(super) fn words(&self) -> [&OsStr; 6] {
+        let Self { gpu_ledger, nvsim, library } = self;
+        [
+            "--gpu-ledger".as_ref(),
+            gpu_ledger.as_os_str(),
+            "--nvsim".as_ref(),
+            nvsim.as_os_str(),
+            "--library".as_ref(),
+            library.as_os_str(),
+        ]
     }
 }
 
@@ -89,11 +108,10 @@ impl Stage {
         self.path("bin")
     }
 
-    /// A command that finds the simulated driver, in a process group of its own: a terminal's
-    /// Ctrl-C reaches the demo alone, which then ends everything in order.
+    /// A command that finds the simulated driver.
     pub(super) fn program(&self, path: &Path) -> Command {
         let mut command = program(path);
-        command.process_group(0).env("NVSIM_SOCKET", self.path("driver.sock"));
+        command.env("NVSIM_SOCKET", self.path("driver.sock"));
         if let Some(devices) = &self.devices {
             command.env("NVSIM_DEVICES", devices);
         }

@@ -1,13 +1,11 @@
-//! Starting programs, telling time, signals, and ending every process that the demo began.
+//! Starting programs, telling time, noticing an interruption, and ending every process that the demo began.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions};
 
@@ -32,35 +30,29 @@ pub(super) fn elapsed_ms(since_ms: u64) -> u64 {
     monotonic_ms().saturating_sub(since_ms)
 }
 
-/// SIGINT, SIGTERM and SIGHUP as a descriptor: the demo ends by itself, after cleaning up.
-pub(super) struct Interrupts {
-    signals: SignalFd,
+/// The pipe from the process that the user started. It lies on stdin, and it ends with that process,
+/// whatever ended it: an interrupted demo is cleaned up by the part of it that lives on.
+pub(super) struct Lifeline {
+    stdin: std::io::Stdin,
 }
 
-impl Interrupts {
-    /// From now on the three signals are held back for [`Interrupts::check`]. Programs started
-    /// later do not inherit that: the standard library starts them with an empty mask.
-    pub(super) fn hold() -> anyhow::Result<Self> {
-        let mut held = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            held.add(signal);
-        }
-        held.thread_block().context("cannot hold signals back")?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        Ok(Self { signals: SignalFd::with_flags(&held, flags).context("signalfd")? })
+impl Lifeline {
+    pub(super) fn on_stdin() -> Self {
+        Self { stdin: std::io::stdin() }
     }
 
-    /// Fails where a signal asked the demo to end.
+    /// Fails where the user's process is gone.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        match self.signals.read_signal().context("signalfd")? {
-            None => Ok(()),
-            Some(caught) => bail!("interrupted by signal {}", caught.ssi_signo),
-        }
+        let mut watched = [PollFd::new(&self.stdin, PollFlags::IN)];
+        wait(&mut watched, Duration::ZERO)?;
+        // Nothing is ever written to it: whatever happens to it is its end.
+        ensure!(watched.iter().all(|fd| fd.revents().is_empty()), "interrupted");
+        Ok(())
     }
 
-    /// Sleeps, or fails at once on a signal.
+    /// Sleeps, or fails as soon as the user's process is gone.
     pub(super) fn sleep(&self, time: Duration) -> anyhow::Result<()> {
-        let mut watched = [PollFd::new(&self.signals, PollFlags::IN)];
+        let mut watched = [PollFd::new(&self.stdin, PollFlags::IN)];
         wait(&mut watched, time)?;
         self.check()
     }
@@ -77,7 +69,7 @@ impl Interrupts {
         )
         .context("pidfd_open (Linux 5.3 or later)")?;
         let mut watched = [
-            PollFd::new(&self.signals, PollFlags::IN),
+            PollFd::new(&self.stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
         ];
         wait(&mut watched, time)?;
