@@ -16,7 +16,8 @@ pub struct Gap {
     pub gpu: Option<GpuUuid>,
     /// Last moment that was still seen.
     pub from: Stamp,
-    /// First moment that was seen again.
+    /// First moment that was seen again. Of a gap in process events that is the end of the procfs scan
+    /// which it provoked: by then everything that lives on is known again, with its image.
     pub to: Stamp,
     /// How many events or rows: `None` where even that is not known.
     pub size: Option<u64>,
@@ -25,7 +26,8 @@ pub struct Gap {
 /// The interval in which process events were received.
 #[derive(Clone, Debug)]
 pub struct Coverage {
-    /// From this moment every exec, fork and exit was received, but for the gaps.
+    /// From this moment every exec, fork and exit was received, but for the gaps, and what lived then
+    /// had been read from procfs: the end of the first scan, not the moment of attaching.
     pub start: Stamp,
     /// Up to this moment.
     pub end: Stamp,

@@ -11,10 +11,15 @@
 
 pub mod accounting;
 pub mod bill;
+pub mod cli;
 pub mod clock;
 pub mod coverage;
+pub mod escape;
 pub mod identity;
 pub mod kernel;
+#[cfg(test)]
+mod random;
+pub mod session;
 pub mod settlement;
 pub mod unit;
 pub mod unknown;

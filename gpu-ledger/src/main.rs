@@ -1,3 +1,7 @@
 //! The `gpu-ledger` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gpu_ledger::cli::main()
+}

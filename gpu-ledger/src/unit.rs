@@ -158,6 +158,12 @@ impl Span {
         if from_ms <= to_ms { Some(Self { from: from_ms, to: to_ms }) } else { None }
     }
 
+    /// The empty interval at a millisecond.
+    #[must_use]
+    pub const fn at(ms: u64) -> Self {
+        Self { from: ms, to: ms }
+    }
+
     /// The span of a driver row: its start floored to the grid, its length exactly `held`.
     /// `None` where the end lies past the end of time (a wrapped `time`).
     #[must_use]

@@ -1,9 +1,25 @@
 //! What the driver said.
 //!
 //! Purpose: mode, epochs and rows, exactly as read; each final row handed on exactly once, and
-//! every way of losing one detected and counted. May touch: NVML, in `nvml.rs` alone. May not: name a
+//! every way of losing one detected and counted. May touch: NVML, in `nvml/` alone. May not: name a
 //! process, set anything but the mode (and that only on an explicit command), clear the driver's store.
 //! Invariant: a row is booked by its key (GPU UUID, pid, `startTime`), never by epoch or boot.
+//!
+//! ```text
+//! nvml (the library) ─► worker (a thread per GPU, deadlines) ─► driver (what the session holds)
+//!                          │ schedule: when to read (pure)
+//!                          │ harvest:  each final row once, continuity (pure)
+//!                          └ busy:     how busy, as a range (pure)
+//! ```
+
+pub mod busy;
+pub mod calls;
+pub mod driver;
+pub mod harvest;
+pub mod nvml;
+pub mod reading;
+pub mod schedule;
+pub mod worker;
 
 use crate::clock::Stamp;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};

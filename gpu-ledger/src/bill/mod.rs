@@ -2,5 +2,107 @@
 //!
 //! Purpose: from spans to alone, shared, free and uncovered time, per GPU and account. May touch:
 //! nothing. May not: read a source, use a float, round before text is rendered.
-//! Invariant: per GPU and period, alone + shared + free + uncovered = period, to the millisecond.
+//! Invariant: per GPU and period, alone + shared + free + uncovered = period, to the millisecond;
+//! every settlement stands on exactly one line. Either failing is an error, never a printed figure.
 #![deny(clippy::arithmetic_side_effects)]
+
+mod blind;
+mod intervals;
+mod lines;
+mod share;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+pub use blind::blind_spans;
+pub use lines::{
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill, booked,
+};
+pub use share::{Divided, SharePolicy, divide};
+pub use statement::{
+    AccountStatement, Holding, Kind, Parts, Statement, accrued, sharers, statement,
+};
+
+use crate::unit::{GpuUuid, Ms, Pid, Span};
+
+/// Why there is no bill: figures that must agree do not, and none of them may be printed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BillError {
+    /// A GPU's statement does not close.
+    #[error(
+        "the statement of {}..{} does not close: alone {} + shared {} + free {} + uncovered {} ms \
+         is not its period of {} ms; this is a bug, please report it with the journal",
+        period.from_ms(), period.to_ms(), alone.0, shared.0, free.0, uncovered.0, period.length().0
+    )]
+    Statement {
+        /// Over which period.
+        period: Span,
+        /// Its parts.
+        alone: Ms,
+        /// Its parts.
+        shared: Ms,
+        /// Its parts.
+        free: Ms,
+        /// Its parts.
+        uncovered: Ms,
+    },
+    /// A holding's parts are not its overlap with the period.
+    #[error(
+        "the holding of pid {pid} from {} to {} does not close: alone {} + shared {} + uncovered {} \
+         ms is not its overlap of {} ms; this is a bug, please report it with the journal",
+        span.from_ms(), span.to_ms(), parts.alone.0, parts.shared.0, parts.uncovered.0, overlap.0
+    )]
+    Holding {
+        /// Whose.
+        pid: Pid,
+        /// Its whole span.
+        span: Span,
+        /// What of it lies in the period.
+        overlap: Ms,
+        /// What the sweep gave it.
+        parts: Parts,
+    },
+    /// The bill's lines and the cumulative figures of what was booked differ.
+    #[error(
+        "the bill of gpu {gpu} does not agree with its books: the books say {books_count} \
+         settlements of {books_held_ms} ms, the lines say {bill_count} of {bill_held_ms} ms; \
+         this is a bug, please report it with the journal"
+    )]
+    Books {
+        /// Which GPU.
+        gpu: GpuUuid,
+        /// Settlements booked.
+        books_count: u64,
+        /// Their milliseconds.
+        books_held_ms: u128,
+        /// Settlements on the bill.
+        bill_count: u64,
+        /// Their milliseconds.
+        bill_held_ms: u128,
+    },
+    /// The lines of accounts, reasons and disputes are not all settlements, each once.
+    #[error(
+        "the bill's lines do not add up: accounts, reasons and disputes say {lines_count} \
+         settlements of {lines_held_ms} ms, the GPUs say {gpus_count} of {gpus_held_ms} ms; this \
+         is a bug, please report it with the journal"
+    )]
+    Lines {
+        /// Settlements on the lines.
+        lines_count: u64,
+        /// Their milliseconds.
+        lines_held_ms: u128,
+        /// Settlements of the GPUs.
+        gpus_count: u64,
+        /// Their milliseconds.
+        gpus_held_ms: u128,
+    },
+    /// A sum left 64 bits.
+    #[error("{what} adds up to more than 2^64 - 1 ms; ask for a shorter period")]
+    Overflow {
+        /// Of what.
+        what: &'static str,
+    },
+    /// A share policy that does not exist.
+    #[error("no share policy is called {0:?}; use none, equal, busy or memory")]
+    UnknownSharePolicy(String),
+}

@@ -6,12 +6,45 @@
 //! Invariants: applying an event twice changes nothing; a lifetime is forgotten only where no row can
 //! still name it, any other eviction is counted.
 
+mod cgroup;
+mod lifetimes;
+mod procfs;
+mod program;
+
+pub use cgroup::{CGROUP_NAMES_MAX, CgroupMounts, CgroupPaths, CgroupScan};
+pub use lifetimes::{Applied, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
+pub use procfs::{ARGV_KEPT_MAX, Procfs, SeenProcess, Snapshot};
+pub use program::{Program, ProgramKind, argv_cut_word, argv_words};
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
 use crate::kernel::{Argv, CgroupId, ProcessKey};
 use crate::unit::BootNs;
+use crate::unknown::NamelessReason;
+
+/// Why procfs or cgroupfs could not be read. A process that ends while it is read is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file that must be there could not be read.
+    #[error("cannot read {path}: {source}; run on the host's /proc with the right to read it")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of procfs does not have the form that its manual page gives it.
+    #[error("{path} has no {field}; is it a procfs of Linux?")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The part that is missing.
+        field: &'static str,
+    },
+}
 
 /// What an identity rests on, strongest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,10 +132,13 @@ pub struct Lifetime {
     pub start_is_exact: bool,
     /// Who it was born under; an orphan keeps this parent. `None` where nobody saw.
     pub parent: Option<ProcessKey>,
-    /// Its images, oldest first, never empty; bounded, `images_forgotten` counts the oldest cut off.
+    /// Its images, oldest first. Empty where nobody saw what it ran: the child of a process whose
+    /// own image is not known inherits nothing. At most `IMAGES_MAX`.
     pub images: Vec<Image>,
-    /// Images cut off at the front.
+    /// Images cut out behind the first one; where they were in force is in `image_gaps`.
     pub images_forgotten: u64,
+    /// Stretches in which it may have borne an image that is not in `images`.
+    pub image_gaps: Vec<ImageGap>,
     /// Control groups it was seen in, first to last.
     pub cgroups: Vec<CgroupId>,
     /// The moment it was first seen to open an NVIDIA device, where touches are watched.
@@ -111,12 +147,48 @@ pub struct Lifetime {
     pub ended: Option<Ended>,
 }
 
+/// A stretch of a lifetime whose image is not certain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ImageGap {
+    /// First moment in doubt.
+    pub from: BootNs,
+    /// First moment that is certain again; `None` while that has not come.
+    pub to: Option<BootNs>,
+    /// `event-lost` (an exec may have been among the lost) or `identity-evicted` (cut off).
+    pub reason: NamelessReason,
+}
+
+impl ImageGap {
+    /// Whether `at` lies in it.
+    #[must_use]
+    pub fn contains(&self, at: BootNs) -> bool {
+        self.from <= at && self.to.is_none_or(|to| at < to)
+    }
+}
+
 impl Lifetime {
-    /// The image in force at `at`; the first one for moments before it (a row may begin within the
-    /// clock's error of the birth).
+    /// The image in force at `at`. Moments before the birth count as the birth (a row may begin
+    /// within the clock's error of it). `None` where that is not known: before the first image that
+    /// was seen, or in an [`ImageGap`], which has the reason.
     #[must_use]
     pub fn image_at(&self, at: BootNs) -> Option<&Image> {
-        let in_force = self.images.iter().rev().find(|image| image.since <= at);
-        in_force.or_else(|| self.images.first())
+        let at = at.max(self.key.start);
+        if self.image_gap_at(at).is_some() {
+            return None;
+        }
+        self.images.iter().rev().find(|image| image.since <= at)
+    }
+
+    /// The stretch in doubt that `at` lies in.
+    #[must_use]
+    pub fn image_gap_at(&self, at: BootNs) -> Option<&ImageGap> {
+        let at = at.max(self.key.start);
+        self.image_gaps.iter().find(|gap| gap.contains(at))
+    }
+
+    /// Whether it was alive at `at`, its first moment included and its last one too.
+    #[must_use]
+    pub fn lived_at(&self, at: BootNs) -> bool {
+        self.key.start <= at && self.ended.is_none_or(|ended| at <= ended.at)
     }
 }

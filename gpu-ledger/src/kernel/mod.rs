@@ -5,9 +5,34 @@
 //! drop a record uncounted.
 //! Invariant: any bytes give an [`Event`] or a named error; per CPU, received + lost = produced.
 
+pub mod btf;
+pub mod devices;
+pub mod error;
+pub mod loss;
+pub mod mounts;
+pub mod offsets;
+pub mod preflight;
+pub mod selftest;
+pub mod tracer;
+pub mod wire;
+mod witness;
+
+pub use error::KernelError;
+pub use loss::{Counts, Loss, PerKind, SequenceTracker};
+pub use tracer::{DeviceTouchState, Tracer, TracerOptions};
+pub use wire::WireError;
+
+use std::path::Path;
+
 use bytes::Bytes;
 
 use crate::unit::{BootNs, Pid};
+
+/// A whole file of procfs or sysfs, any bytes.
+fn read_file(path: &Path) -> Result<Vec<u8>, KernelError> {
+    let named = |cause| KernelError::File { path: path.display().to_string(), cause };
+    std::fs::read(path).map_err(named)
+}
 
 /// A process within one boot: its tgid and the boot time at which its leader started.
 /// Constant over exec, also over an exec from a thread (`fs/exec.c`, `de_thread`).
@@ -82,7 +107,8 @@ pub struct Exec {
     pub subject: Subject,
     /// Its arguments.
     pub argv: Argv,
-    /// The file name given to exec, any bytes (`bprm->filename`).
+    /// The file name given to exec, any bytes (`bprm->filename`). Empty only where it could not be
+    /// read: exec refuses an empty one.
     pub filename: Bytes,
     /// Executable's device, as `st_dev` packs it in the kernel (`MKDEV`).
     pub exe_device: u64,

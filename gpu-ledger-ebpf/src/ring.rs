@@ -1,0 +1,220 @@
+//! Numbering, counting and the ring: nothing leaves the kernel side but through here.
+//!
+//! A record takes its number before the ring is asked for room, so that one the ring refuses still
+//! leaves a hole, and the holes must equal the lost counters.
+//! Tracepoint programs run with preemption off, hence alone on their CPU's [`Counters`] as long as
+//! everyone else changes them in one instruction: a `cgroup_device` program can be preempted.
+
+use core::mem::size_of;
+use core::{ptr, slice};
+
+use aya_ebpf::Global;
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{PerCpuArray, RingBuf};
+use gpu_ledger_ebpf::{Counters, Header, WIRE_VERSION};
+
+/// The loader sets the real size.
+#[map]
+static EVENTS: RingBuf = RingBuf::with_byte_size(4_194_304, 0);
+
+#[map]
+static COUNTERS: PerCpuArray<Counters> = PerCpuArray::with_max_entries(1, 0);
+
+#[unsafe(no_mangle)]
+static WAKE_ABOVE: Global<u64> = Global::new(u64::MAX);
+
+#[unsafe(no_mangle)]
+static SHED_ABOVE: Global<u64> = Global::new(u64::MAX);
+
+/// How a program changes the counters of its CPU.
+pub(crate) trait Counting {
+    /// Adds one and gives what was there.
+    fn take(place: *mut u64) -> u64;
+    /// Adds one.
+    fn add(place: *mut u64);
+}
+
+/// For programs that nothing on their CPU interrupts.
+pub(crate) struct Alone;
+
+/// For programs that can be preempted, on kernels with atomic fetch-and-add.
+pub(crate) struct Preemptible;
+
+impl Counting for Alone {
+    #[inline(always)]
+    fn take(place: *mut u64) -> u64 {
+        // SAFETY: `place` points into this CPU's map value, which outlives the program.
+        let old = unsafe { ptr::read_volatile(place) };
+        // SAFETY: as above.
+        unsafe { ptr::write_volatile(place, old.wrapping_add(1)) };
+        old
+    }
+
+    #[inline(always)]
+    fn add(place: *mut u64) {
+        Self::take(place);
+    }
+}
+
+impl Counting for Preemptible {
+    #[inline(always)]
+    fn take(place: *mut u64) -> u64 {
+        let mut one_then_old = 1_u64;
+        // The target has no `AtomicU64::fetch_add`: it must not assume the instruction everywhere.
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: `place` points into this CPU's map value, aligned to 8.
+        unsafe {
+            core::arch::asm!(
+                "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
+                value = inout(reg) one_then_old,
+                place = in(reg) place,
+            );
+        }
+        one_then_old
+    }
+
+    #[inline(always)]
+    fn add(place: *mut u64) {
+        Self::take(place);
+    }
+}
+
+/// A record's number, and where to count what becomes of it.
+pub(crate) struct Ticket {
+    counters: *mut Counters,
+    kind: u16,
+    seq: u64,
+    at_ns: u64,
+    cpu: u32,
+    fill: u64,
+}
+
+impl Ticket {
+    /// Takes the next number of this CPU. `None` only if the map has no value, which cannot be.
+    #[inline(always)]
+    pub(crate) fn take<C: Counting>(kind: u16) -> Option<Self> {
+        let counters = COUNTERS.get_ptr_mut(0)?;
+        // SAFETY: the helper has no preconditions.
+        let at_ns = unsafe { bpf_ktime_get_boot_ns() };
+        // SAFETY: the helper has no preconditions.
+        let cpu = unsafe { bpf_get_smp_processor_id() };
+        let fill = EVENTS.query(BPF_RB_AVAIL_DATA.into());
+        // SAFETY: the map's value is a `Counters`.
+        let seq = C::take(unsafe { &raw mut (*counters).next_seq });
+        C::add(produced(counters, kind));
+        note_fill(counters, fill);
+        Some(Self { counters, kind, seq, at_ns, cpu, fill })
+    }
+
+    /// Whether there is room for identity only.
+    #[inline(always)]
+    pub(crate) fn must_shed(&self) -> bool {
+        self.fill > SHED_ABOVE.load()
+    }
+
+    /// Counts an argv that was shed.
+    #[inline(always)]
+    pub(crate) fn count_shed<C: Counting>(&self) {
+        // SAFETY: the map's value is a `Counters`.
+        C::add(unsafe { &raw mut (*self.counters).argv_shed });
+    }
+
+    /// Counts a read of memory that faulted.
+    #[inline(always)]
+    pub(crate) fn count_fault<C: Counting>(&self) {
+        // SAFETY: the map's value is a `Counters`.
+        C::add(unsafe { &raw mut (*self.counters).read_faults });
+    }
+
+    /// The record's header.
+    #[inline(always)]
+    pub(crate) fn header(&self, length: u32, flags: u32) -> Header {
+        Header {
+            version: WIRE_VERSION,
+            kind: self.kind,
+            length,
+            seq: self.seq,
+            at_ns: self.at_ns,
+            cpu: self.cpu,
+            flags,
+        }
+    }
+
+    /// Submits a record of fixed size, or counts it as lost.
+    #[inline(always)]
+    pub(crate) fn submit<C: Counting, T: 'static>(self, record: T) {
+        match EVENTS.reserve::<T>(0) {
+            Some(mut entry) => {
+                entry.write(record);
+                entry.submit(self.wake_flags());
+            }
+            None => self.count_lost::<C>(),
+        }
+    }
+
+    /// Submits `length` bytes that lie in a map value, or counts them as lost.
+    #[inline(always)]
+    pub(crate) fn submit_bytes<C: Counting>(self, start: *const u8, length: usize) {
+        // SAFETY: the verifier proves that the map value holds `length` bytes.
+        let bytes = unsafe { slice::from_raw_parts(start, length) };
+        if EVENTS.output::<[u8]>(bytes, self.wake_flags()).is_err() {
+            self.count_lost::<C>();
+        }
+    }
+
+    /// A wake-up costs more than ten records (an interrupt to oneself), so there is none as long
+    /// as the reader's timer is quick enough.
+    #[inline(always)]
+    fn wake_flags(&self) -> u64 {
+        if self.fill > WAKE_ABOVE.load() {
+            BPF_RB_FORCE_WAKEUP.into()
+        } else {
+            BPF_RB_NO_WAKEUP.into()
+        }
+    }
+
+    #[inline(always)]
+    fn count_lost<C: Counting>(&self) {
+        C::add(lost(self.counters, self.kind));
+        // SAFETY: the map's value is a `Counters`.
+        let last = unsafe { &raw mut (*self.counters).last_lost_ns };
+        // SAFETY: as above; a store of 8 aligned bytes is one instruction.
+        unsafe { ptr::write_volatile(last, self.at_ns) };
+    }
+}
+
+/// Keeps the high-water mark. A preempted program may overwrite a higher one: it is for people.
+#[inline(always)]
+fn note_fill(counters: *mut Counters, fill: u64) {
+    // SAFETY: the map's value is a `Counters`.
+    let mark = unsafe { &raw mut (*counters).ring_fill_max };
+    // SAFETY: as above.
+    if unsafe { ptr::read_volatile(mark) } < fill {
+        // SAFETY: as above.
+        unsafe { ptr::write_volatile(mark, fill) };
+    }
+}
+
+/// The counter of produced records of a kind. `kind` is a constant wherever this is inlined.
+#[inline(always)]
+fn produced(counters: *mut Counters, kind: u16) -> *mut u64 {
+    // SAFETY: the map's value is a `Counters`.
+    let first: *mut u64 = unsafe { &raw mut (*counters).produced }.cast();
+    first.wrapping_add(kind.into())
+}
+
+/// The counter of lost records of a kind.
+#[inline(always)]
+fn lost(counters: *mut Counters, kind: u16) -> *mut u64 {
+    // SAFETY: the map's value is a `Counters`.
+    let first: *mut u64 = unsafe { &raw mut (*counters).lost }.cast();
+    first.wrapping_add(kind.into())
+}
+
+/// `size_of` as the header's length field wants it.
+#[inline(always)]
+pub(crate) fn length_of<T>() -> u32 {
+    size_of::<T>().try_into().unwrap_or(u32::MAX)
+}

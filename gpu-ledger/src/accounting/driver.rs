@@ -1,0 +1,339 @@
+//! The driver as the session holds it: opened once, read for ever, never waited for.
+//!
+//! Purpose: facts about driver and GPUs, one worker per GPU, outcomes and stalls in one stream. May
+//! touch: threads. May not: make a driver call on the caller's thread.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::calls::{CallWatch, Calls, InFlight, ReadCost, timed_out};
+use super::nvml::{DriverKind, GpuHandle, Library, MigState};
+use super::worker::{GpuWorker, OUTCOMES_WAITING_MAX, ReadOutcome, WorkerOptions};
+use crate::clock::{Clock, Stamp};
+use crate::unit::GpuUuid;
+use crate::unknown::{Observed, Unknown, UnknownReason};
+
+/// How long a driver call may take before it is said to hang.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The initial pid namespace's inode number (`include/linux/proc_ns.h`, `PROC_PID_INIT_INO`).
+const PID_NAMESPACE_INITIAL: &str = "pid:[4026531836]";
+
+/// How to open the driver.
+#[derive(Clone, Debug)]
+pub struct DriverOptions {
+    /// The library's path; the system's where there is none.
+    pub library: Option<PathBuf>,
+    /// How long a call may take.
+    pub call_deadline: Duration,
+    /// The clock to stamp reads with.
+    pub clock: Clock,
+    /// The reader is outside the initial pid namespace, where the driver hides its dead rows.
+    pub dead_rows_hidden: bool,
+    /// Exits of GPU-touching processes are counted and given with the requests.
+    pub touches_watched: bool,
+}
+
+impl DriverOptions {
+    /// The system's library, the usual deadline, the initial pid namespace.
+    #[must_use]
+    pub const fn new(clock: Clock) -> Self {
+        Self {
+            library: None,
+            call_deadline: CALL_DEADLINE,
+            clock,
+            dead_rows_hidden: false,
+            touches_watched: false,
+        }
+    }
+}
+
+/// Whether this process is in the initial pid namespace; an error where `/proc` does not tell.
+pub fn in_initial_pid_namespace() -> std::io::Result<bool> {
+    let link = std::fs::read_link("/proc/self/ns/pid")?;
+    Ok(link.as_os_str() == PID_NAMESPACE_INITIAL)
+}
+
+/// What is known of the driver.
+#[derive(Clone, Debug)]
+pub struct DriverFacts {
+    /// A driver, or a declared simulation.
+    pub kind: DriverKind,
+    /// Its version.
+    pub version: Result<String, Unknown>,
+    /// Whether rows carry utilization sums.
+    pub stats_v2: bool,
+    /// GPUs that could not be opened, and why.
+    pub unknowns: Vec<Unknown>,
+    /// What opening cost.
+    pub cost: ReadCost,
+}
+
+/// What is known of a GPU, when it was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuFacts {
+    /// Its UUID.
+    pub uuid: GpuUuid,
+    /// Where it enumerates.
+    pub index: u32,
+    /// The product.
+    pub name: Observed<String>,
+    /// Minor number of its device file.
+    pub minor: Observed<u32>,
+    /// PCI address.
+    pub pci_bus_id: Observed<String>,
+    /// Whether the driver keeps its state while nobody has it open.
+    pub persistence: Observed<bool>,
+    /// Multi-Instance GPU.
+    pub mig: Observed<MigState>,
+    /// Whether it is a vGPU host.
+    pub vgpu_host: Observed<bool>,
+    /// Whether accounting is on, or why that is not known.
+    pub accounting: Result<bool, Unknown>,
+    /// The advertised size of the accounting buffer, live and dead rows together.
+    pub buffer_size: Observed<u32>,
+}
+
+/// A call that has not returned in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stall {
+    /// Which GPU is not read while it lasts.
+    pub gpu: GpuUuid,
+    /// The call.
+    pub call: &'static str,
+    /// Since when.
+    pub since: Stamp,
+}
+
+impl Stall {
+    /// As an UNKNOWN.
+    #[must_use]
+    pub fn unknown(&self) -> Unknown {
+        timed_out(self.call, Some(&self.gpu))
+    }
+}
+
+/// What the stream tells.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A read came to its end.
+    Read(Box<ReadOutcome>),
+    /// A call hangs. Told once; when it returns, the read's outcome carries the gap.
+    Stalled(Stall),
+}
+
+/// The opened driver.
+#[derive(Debug)]
+pub struct Driver {
+    workers: BTreeMap<GpuUuid, GpuWorker>,
+    outcomes: mpsc::Receiver<ReadOutcome>,
+    told: BTreeMap<GpuUuid, InFlight>,
+    clock: Clock,
+    call_deadline: Duration,
+}
+
+impl Driver {
+    /// Opens library, driver and GPUs on a thread of their own. `Err` where nothing can be read at
+    /// all, a call that hangs included; its thread is then left behind.
+    pub async fn open(
+        options: DriverOptions,
+    ) -> Result<(DriverFacts, Vec<GpuFacts>, Self), Unknown> {
+        let watch = CallWatch::default();
+        let (reply, answer) = oneshot::channel();
+        let (path, clock) = (options.library.clone(), options.clock.clone());
+        let mut calls = Calls::new(clock.clone(), options.call_deadline, watch.clone());
+        let opener = std::thread::Builder::new().name("nvml-open".to_owned());
+        let spawned = opener.spawn(move || {
+            // Where nobody waits any more, the library is closed again here.
+            let _ = reply.send(open(path.as_deref(), &mut calls));
+        });
+        spawned.map_err(|error| no_thread(&error))?;
+        let (library, facts, gpus) =
+            answer_of(answer, &watch, &clock, options.call_deadline, None).await??;
+        let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
+        let mut workers = BTreeMap::new();
+        for gpu in &gpus {
+            let worker_options = WorkerOptions {
+                clock: clock.clone(),
+                call_deadline: options.call_deadline,
+                dead_rows_hidden: options.dead_rows_hidden,
+                touches_watched: options.touches_watched,
+            };
+            let (uuid, library) = (gpu.uuid.clone(), Arc::clone(&library));
+            let worker = GpuWorker::start(uuid.clone(), library, worker_options, sender.clone())
+                .map_err(|error| no_thread(&error))?;
+            workers.insert(uuid, worker);
+        }
+        // The last reference goes with the last worker's thread: shutting down is a driver call too.
+        let closer = std::thread::Builder::new().name("nvml-close".to_owned());
+        closer.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
+        let told = BTreeMap::new();
+        let call_deadline = options.call_deadline;
+        Ok((facts, gpus, Self { workers, outcomes, told, clock, call_deadline }))
+    }
+
+    /// The worker of a GPU.
+    #[must_use]
+    pub fn worker(&self, gpu: &GpuUuid) -> Option<&GpuWorker> {
+        self.workers.get(gpu)
+    }
+
+    /// All workers.
+    pub fn workers(&self) -> impl Iterator<Item = &GpuWorker> {
+        self.workers.values()
+    }
+
+    /// The next outcome or stall; `None` when every worker has ended. May be dropped and called again
+    /// without losing anything.
+    pub async fn next(&mut self) -> Option<Report> {
+        loop {
+            if let Some(stall) = self.new_stall() {
+                return Some(Report::Stalled(stall));
+            }
+            tokio::select! {
+                biased;
+                outcome = self.outcomes.recv() => {
+                    return outcome.map(|outcome| Report::Read(Box::new(outcome)));
+                }
+                () = tokio::time::sleep(pace(self.call_deadline)) => {}
+            }
+        }
+    }
+
+    /// The calls that hang now.
+    #[must_use]
+    pub fn stalls(&self) -> Vec<Stall> {
+        self.workers.values().filter_map(|worker| self.stall_of(worker)).collect()
+    }
+
+    /// Sets a GPU's accounting mode and reads it back. Needs root. Live rows are thrown away by the
+    /// driver when it goes off.
+    pub async fn set_accounting(&self, gpu: &GpuUuid, on: bool) -> Result<bool, Unknown> {
+        let Some(worker) = self.workers.get(gpu) else {
+            let gpu = Some(gpu.clone());
+            return Err(Unknown { gpu, ..Unknown::of(UnknownReason::NoGpuFound) });
+        };
+        let answer = worker.set_accounting(on);
+        answer_of(answer, worker.watch(), &self.clock, self.call_deadline, Some(gpu)).await?
+    }
+
+    fn stall_of(&self, worker: &GpuWorker) -> Option<Stall> {
+        let InFlight { call, since } = worker.watch().in_flight()?;
+        let late = overdue(since, self.clock.now(), self.call_deadline);
+        late.then(|| Stall { gpu: worker.gpu().clone(), call, since })
+    }
+
+    fn new_stall(&mut self) -> Option<Stall> {
+        let stall =
+            self.workers.values().filter_map(|worker| self.stall_of(worker)).find(|stall| {
+                self.told.get(&stall.gpu).is_none_or(|told| told.since != stall.since)
+            })?;
+        self.told.insert(stall.gpu.clone(), InFlight { call: stall.call, since: stall.since });
+        Some(stall)
+    }
+}
+
+impl Drop for Driver {
+    /// Workers end by themselves; one that hangs in a call is left behind, and dies with the process.
+    fn drop(&mut self) {
+        for worker in self.workers.values() {
+            worker.stop();
+        }
+    }
+}
+
+type Opened = (Arc<Library>, DriverFacts, Vec<GpuFacts>);
+
+fn open(path: Option<&std::path::Path>, calls: &mut Calls) -> Result<Opened, Unknown> {
+    let library = Library::open(path, calls)?;
+    let count = library.gpu_count(calls)?;
+    if count == 0 {
+        return Err(Unknown {
+            call: Some("nvmlDeviceGetCount_v2"),
+            code: Some(0),
+            ..Unknown::of(UnknownReason::NoGpuFound)
+        });
+    }
+    let version = library.driver_version(calls);
+    let (mut gpus, mut unknowns) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        match library.gpu_at(index, calls) {
+            Ok(gpu) => gpus.push(facts_of(&gpu, index, calls)),
+            Err(unknown) => unknowns.push(unknown),
+        }
+    }
+    if gpus.is_empty()
+        && let Some(first) = unknowns.pop()
+    {
+        return Err(first);
+    }
+    let facts = DriverFacts {
+        kind: library.kind(),
+        version,
+        stats_v2: library.has_stats_v2(),
+        unknowns,
+        cost: calls.take_cost(),
+    };
+    Ok((Arc::new(library), facts, gpus))
+}
+
+fn facts_of(gpu: &GpuHandle<'_>, index: u32, calls: &mut Calls) -> GpuFacts {
+    GpuFacts {
+        uuid: gpu.uuid().clone(),
+        index,
+        name: observed(gpu.name(calls)),
+        minor: observed(gpu.minor(calls)),
+        pci_bus_id: observed(gpu.pci_bus_id(calls)),
+        persistence: observed(gpu.persistence(calls)),
+        mig: observed(gpu.mig(calls)),
+        vgpu_host: observed(gpu.vgpu_host(calls)),
+        accounting: gpu.accounting_on(calls),
+        buffer_size: observed(gpu.buffer_size(calls)),
+    }
+}
+
+fn observed<T>(answer: Result<T, Unknown>) -> Observed<T> {
+    answer.map_or_else(|unknown| Observed::Unknown(unknown.reason), Observed::Known)
+}
+
+/// Waits for an answer from a thread that makes calls, as long as none of them hangs.
+async fn answer_of<T>(
+    mut answer: oneshot::Receiver<T>,
+    watch: &CallWatch,
+    clock: &Clock,
+    deadline: Duration,
+    gpu: Option<&GpuUuid>,
+) -> Result<T, Unknown> {
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => {
+                // The thread ended without an answer: it was told to stop.
+                return answer.map_err(|_| Unknown::of(UnknownReason::NvmlUninitialized));
+            }
+            () = tokio::time::sleep(pace(deadline)) => {}
+        }
+        if let Some(InFlight { call, since }) = watch.in_flight()
+            && overdue(since, clock.now(), deadline)
+        {
+            return Err(timed_out(call, gpu));
+        }
+    }
+}
+
+fn overdue(since: Stamp, now: Stamp, deadline: Duration) -> bool {
+    Duration::from_nanos(now.mono_ns.saturating_sub(since.mono_ns)) >= deadline
+}
+
+/// How often hanging calls are looked for.
+fn pace(deadline: Duration) -> Duration {
+    (deadline / 4).max(Duration::from_millis(1))
+}
+
+fn no_thread(error: &std::io::Error) -> Unknown {
+    Unknown { detail: Some(error.to_string()), ..Unknown::of(UnknownReason::OsErrorOrCgroupDenied) }
+}

@@ -1,0 +1,66 @@
+//! The proofs that no row was lost between two complete lists, or what was lost.
+//!
+//! The dead store is a queue of [`DEAD_ROWS_MAX`] with one place per pid
+//! (open-gpu-kernel-modules 595.45.04, `generated/g_gpu_acct_nvoc.h`, `gpu_acct.c`): while any dead
+//! row of the last list is still there, nothing younger was evicted; while the store is not full,
+//! nothing was evicted at all, so a row that is missing then was cleared.
+
+use super::state::{DeadRow, Listed, PidState};
+use crate::unknown::GapCause;
+
+/// Dead rows the driver keeps per GPU, the same from 515 to 595. Never taken from the advertised
+/// buffer size, which is this plus the live ones.
+pub const DEAD_ROWS_MAX: usize = 128;
+
+/// How the dead rows of the last list fared.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// The loss that must be assumed, if any.
+    pub(super) cause: Option<GapCause>,
+    /// Rows of the last list whose going is explained: replaced, or evicted in order.
+    pub(super) gone_for_good: Vec<DeadRow>,
+    /// Rows of the last list that are missing without proof that they cannot come back.
+    pub(super) missing: Vec<DeadRow>,
+}
+
+/// Judges a list by the dead rows of the one before.
+pub(super) fn judge(last: &[DeadRow], now: &Listed) -> Verdict {
+    let full = now.dead_at_most >= DEAD_ROWS_MAX;
+    let mut verdict = Verdict::default();
+    let (mut survivor, mut witness) = (None, false);
+    let mut absent = Vec::new();
+    for (place, was) in last.iter().enumerate() {
+        match now.states.get(&was.row.pid) {
+            Some(PidState::Dead(dead)) if was.is(&dead.row) => {
+                survivor = survivor.or(Some(place));
+                witness |= was.before_list;
+            }
+            Some(PidState::Dead(_)) => verdict.gone_for_good.push(was.clone()),
+            // The question failed: neither a witness nor missing.
+            Some(PidState::Unread) => {}
+            Some(PidState::Live(_) | PidState::Gone) | None => absent.push((place, was.clone())),
+        }
+    }
+    // Younger rows still listed than all that are missing: the store's own order of eviction.
+    let in_order = survivor.is_some_and(|first| absent.iter().all(|(place, _)| *place < first));
+    verdict.cause = if full && !witness {
+        Some(GapCause::RowsPossiblyEvicted)
+    } else if full && in_order {
+        None
+    } else if !absent.is_empty() {
+        Some(GapCause::ClearedOrReset)
+    } else if survivor.is_none() && !verdict.gone_for_good.is_empty() {
+        Some(GapCause::RowOverwritten)
+    } else {
+        None
+    };
+    let evicted_in_order = verdict.cause.is_none();
+    for (_, was) in absent {
+        if evicted_in_order {
+            verdict.gone_for_good.push(was);
+        } else {
+            verdict.missing.push(was);
+        }
+    }
+    verdict
+}

@@ -1,0 +1,288 @@
+//! Each final row exactly once, and every way of losing one detected.
+//!
+//! Purpose: the state of one GPU's accounting over many reads. May touch: nothing; it gets reads
+//! as values. May not: read a clock, ask the driver, hand out a row that was not final.
+//! Invariants: no key is handed out twice while it can come back; a row that was seen open and
+//! can never be read final is counted in a gap; sizes are lower bounds of what the driver's rules allow.
+//!
+//! What stays invisible, by the driver's rules: a span opened and replaced by a later span of its own
+//! pid between two reads, and rows cleared from a store in which no row had been seen yet.
+
+mod booked;
+mod continuity;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod property_tests;
+mod settle;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tracked;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use booked::ABSENT_KEYS_MAX;
+pub use continuity::DEAD_ROWS_MAX;
+
+use self::booked::Booked;
+use self::state::DeadRow;
+use self::tracked::Tracked;
+use super::Row;
+use super::Window;
+use super::reading::{Answer, Finding, GpuRead, Observation, OpenRow, ReadContent};
+use crate::clock::Stamp;
+use crate::coverage::Gap;
+use crate::unit::{GpuUuid, Pid};
+use crate::unknown::{GapCause, Unknown, UnknownReason};
+
+/// The harvest of one GPU.
+#[derive(Debug)]
+pub struct Harvest {
+    gpu: GpuUuid,
+    /// The reader is outside the initial pid namespace: the driver shows it no dead row.
+    dead_rows_hidden: bool,
+    /// The start of the first read of any kind.
+    begun: Option<Stamp>,
+    epoch: Epoch,
+    /// The last complete list, the base of every proof.
+    last: Option<LastList>,
+    tracked: BTreeMap<Pid, Tracked>,
+    booked: Booked,
+    /// Final rows without a start time that were handed out.
+    nameless: BTreeMap<Pid, Row>,
+    /// Touching exits since the last complete list.
+    exits: Option<u64>,
+    /// Rows handed out since the last complete list.
+    new_rows: u64,
+    /// Those of them that died after their list was taken.
+    early_rows: u64,
+    dead_rows_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Epoch {
+    Unseen,
+    On,
+    /// It is not on, or not known to be, for this cause.
+    Off(GapCause),
+}
+
+#[derive(Debug)]
+struct LastList {
+    window: Window,
+    dead: Vec<DeadRow>,
+    /// Empty since this moment, as far as lists can say.
+    empty_since: Option<Stamp>,
+    /// Accounting was off at some read since.
+    off_since: bool,
+}
+
+impl Harvest {
+    /// A harvest that has read nothing. `dead_rows_hidden` says that the reader is outside the
+    /// initial pid namespace, where the driver lists living rows only
+    /// (open-gpu-kernel-modules, `gpu_acct.c`, since 570.86.15).
+    #[must_use]
+    pub fn new(gpu: GpuUuid, dead_rows_hidden: bool) -> Self {
+        Self {
+            gpu,
+            dead_rows_hidden,
+            begun: None,
+            epoch: Epoch::Unseen,
+            last: None,
+            tracked: BTreeMap::new(),
+            booked: Booked::default(),
+            nameless: BTreeMap::new(),
+            exits: Some(0),
+            new_rows: 0,
+            early_rows: 0,
+            dead_rows_max: 0,
+        }
+    }
+
+    /// The pids to ask about next: new, listed twice, moved and open ones, all of them at a sweep,
+    /// and one dead row to prove that the others kept their places. To be called again with the
+    /// answers until it names nobody.
+    #[must_use]
+    pub fn plan(
+        &self,
+        pids: &[Pid],
+        answers: &BTreeMap<Pid, Answer>,
+        sweep: bool,
+    ) -> BTreeSet<Pid> {
+        let mut listed = BTreeSet::new();
+        let twice: BTreeSet<Pid> =
+            pids.iter().copied().filter(|pid| !listed.insert(*pid)).collect();
+        let unasked = |pid: &Pid| !answers.contains_key(pid);
+        let Some(last) = self.last.as_ref().filter(|_| !sweep && !self.dead_rows_hidden) else {
+            return listed.into_iter().filter(unasked).collect();
+        };
+        let places: BTreeMap<Pid, usize> =
+            last.dead.iter().enumerate().map(|(place, dead)| (dead.row.pid, place)).collect();
+        let mut ask = twice;
+        let (mut stranger_seen, mut furthest) = (false, None);
+        for pid in pids {
+            match places.get(pid).copied() {
+                // Dead rows stand before live ones, older before younger: what stands behind a
+                // stranger or out of order died again.
+                Some(place) if !stranger_seen && Some(place) >= furthest => furthest = Some(place),
+                Some(_) => {
+                    ask.insert(*pid);
+                }
+                None => {
+                    stranger_seen = true;
+                    ask.insert(*pid);
+                }
+            }
+        }
+        ask.extend(self.tracked.keys().filter(|pid| listed.contains(pid)));
+        // The youngest dead row that is still itself vouches for all older ones: a list alone cannot
+        // tell a dead row from a live one that took its place after a clear.
+        for dead in last.dead.iter().rev().filter(|dead| listed.contains(&dead.row.pid)) {
+            match answers.get(&dead.row.pid) {
+                Some(Answer::Row(row)) if dead.is(row) && dead.row.start.is_some() => break,
+                Some(_) => {}
+                None => {
+                    ask.insert(dead.row.pid);
+                    break;
+                }
+            }
+        }
+        ask.into_iter().filter(unasked).collect()
+    }
+
+    /// Takes in one read.
+    pub fn observe(&mut self, read: &GpuRead) -> Observation {
+        let mut out = Observation::default();
+        self.begun.get_or_insert(read.window.began);
+        self.exits = match (self.exits, read.touching_exits) {
+            (Some(before), Some(more)) => before.checked_add(more),
+            _ => None,
+        };
+        match &read.content {
+            ReadContent::Listed(listing) => {
+                if !matches!(self.epoch, Epoch::On) {
+                    self.epoch_begins(read.window, &mut out);
+                }
+                self.settle(listing, read.window, &mut out);
+            }
+            ReadContent::AccountingOff => {
+                out.unknowns.push(self.unknown(UnknownReason::AccountingModeDisabled));
+                self.epoch_ends(read.window, GapCause::AccountingOff, &mut out);
+            }
+            ReadContent::ModeChanged { on } => {
+                out.unknowns.push(self.unknown(UnknownReason::AccountingModeChangedDuringRead));
+                // On → off or off → on within one read: live rows were thrown away either way.
+                self.epoch_ends(read.window, GapCause::AccountingOff, &mut out);
+                if *on {
+                    self.epoch_begins(read.window, &mut out);
+                }
+            }
+            ReadContent::Failed(unknown) => {
+                out.unknowns.push(unknown.clone());
+                if matches!(
+                    unknown.reason,
+                    UnknownReason::GpuLost | UnknownReason::GpuResetRequired
+                ) {
+                    self.epoch_ends(read.window, GapCause::EpochBroken, &mut out);
+                }
+            }
+        }
+        out
+    }
+
+    /// What must still be said when no further read will come: what is in doubt is lost, and a time
+    /// without accounting ends here, unseen.
+    pub fn close(&mut self, at: Stamp) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let doubtful: Vec<Pid> = self
+            .tracked
+            .iter()
+            .filter_map(|(pid, tracked)| tracked.in_doubt.map(|_| *pid))
+            .collect();
+        for pid in doubtful {
+            if let Some(tracked) = self.tracked.remove(&pid) {
+                let cause = tracked.in_doubt.unwrap_or(GapCause::AccountingOff);
+                findings.push(Finding::OpenLost { row: tracked.open, cause, ended_before: None });
+            }
+        }
+        if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
+            findings.push(self.gap(cause, from, at, None));
+        }
+        findings
+    }
+
+    /// Rows that run, hidden ones with the reason for having no start.
+    #[must_use]
+    pub fn open(&self) -> Vec<OpenRow> {
+        let open = self.tracked.values().filter(|tracked| tracked.in_doubt.is_none());
+        open.map(|tracked| tracked.open.clone()).collect()
+    }
+
+    /// Whether any row runs.
+    #[must_use]
+    pub fn has_open(&self) -> bool {
+        self.tracked.values().any(|tracked| tracked.in_doubt.is_none())
+    }
+
+    /// Which GPU this is the harvest of.
+    #[must_use]
+    pub const fn gpu(&self) -> &GpuUuid {
+        &self.gpu
+    }
+
+    /// Dead rows in the store at the last complete list; `None` before one.
+    #[must_use]
+    pub fn dead_rows(&self) -> Option<usize> {
+        self.last.as_ref().map(|last| last.dead.len())
+    }
+
+    /// The most dead rows ever seen in the store. What is left to [`DEAD_ROWS_MAX`] was the margin
+    /// to the first eviction.
+    #[must_use]
+    pub const fn dead_rows_max(&self) -> usize {
+        self.dead_rows_max
+    }
+
+    /// Keys remembered so that they are not handed out again.
+    #[must_use]
+    pub fn booked_keys(&self) -> usize {
+        self.booked.len()
+    }
+
+    /// From when on nothing is known, where accounting is off or was never seen on.
+    fn blind_since(&self) -> Option<Stamp> {
+        self.last.as_ref().map(|last| last.window.began).or(self.begun)
+    }
+
+    fn epoch_begins(&mut self, window: Window, out: &mut Observation) {
+        if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
+            out.findings.push(self.gap(cause, from, window.ended, None));
+        }
+        self.epoch = Epoch::On;
+        out.findings.push(Finding::EpochBegan { at: window.began });
+    }
+
+    fn epoch_ends(&mut self, window: Window, cause: GapCause, out: &mut Observation) {
+        if matches!(self.epoch, Epoch::On) {
+            out.findings.push(Finding::EpochEnded { at: window.ended, cause });
+        }
+        // The first cause stays: a GPU that was lost is off as well when it comes back.
+        let cause = if let Epoch::Off(first) = self.epoch { first } else { cause };
+        self.epoch = Epoch::Off(cause);
+        for tracked in self.tracked.values_mut() {
+            tracked.in_doubt.get_or_insert(cause);
+        }
+        if let Some(last) = &mut self.last {
+            last.off_since = true;
+        }
+    }
+
+    fn gap(&self, cause: GapCause, from: Stamp, to: Stamp, size: Option<u64>) -> Finding {
+        Finding::Gap(Gap { cause, gpu: Some(self.gpu.clone()), from, to, size })
+    }
+
+    fn unknown(&self, reason: UnknownReason) -> Unknown {
+        Unknown { gpu: Some(self.gpu.clone()), ..Unknown::of(reason) }
+    }
+}

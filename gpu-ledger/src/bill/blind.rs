@@ -1,0 +1,82 @@
+//! When the holders of a GPU could not be seen.
+
+use crate::coverage::{Coverage, Gap};
+use crate::unit::{GpuUuid, Span};
+use crate::unknown::GapCause;
+
+/// The parts of `period` in which a holder of this GPU may have gone unseen: outside coverage, and in
+/// gaps of driver rows. They may overlap, as [`super::statement`] allows.
+///
+/// A loss of process events alone is none of them: it costs names, while the driver's rows
+/// still say that the GPU was held, and by how many.
+#[must_use]
+pub fn blind_spans(period: Span, coverage: &Coverage, gpu: &GpuUuid) -> Vec<Span> {
+    let before = Span::new(period.from_ms(), coverage.start.wall.ms());
+    let after = Span::new(coverage.end.wall.ms(), period.to_ms());
+    let of_this = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
+    let gaps =
+        coverage.gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this).map(|gap| {
+            let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
+            // A clock that was stepped back inside the gap swaps its edges; a millisecond that is
+            // only touched was not wholly seen either.
+            Span::new(from.min(to), from.max(to).saturating_add(1))
+        });
+    let all = [before, after].into_iter().chain(gaps).flatten();
+    all.filter_map(|span| span.overlap(period)).collect()
+}
+
+/// Whether rows, and so holders, may be missing in a gap of this cause.
+const fn hides_rows(cause: GapCause) -> bool {
+    match cause {
+        GapCause::AgentDown
+        | GapCause::RowsPossiblyEvicted
+        | GapCause::ClearedOrReset
+        | GapCause::RowOverwritten
+        | GapCause::RowVanished
+        | GapCause::AccountingOff
+        | GapCause::EpochBroken
+        | GapCause::Released
+        | GapCause::DiskFull
+        | GapCause::NvmlCallTimeout => true,
+        GapCause::EventLost | GapCause::QueueOverflow => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::Stamp;
+    use crate::unit::{BootNs, WallUs};
+
+    fn stamp(ms: u64) -> Stamp {
+        let ns = ms.saturating_mul(1_000_000);
+        Stamp { boot: BootNs(ns), mono_ns: ns, wall: WallUs(ms.saturating_mul(1_000)) }
+    }
+
+    fn gpu(uuid: &str) -> GpuUuid {
+        GpuUuid(Arc::from(uuid))
+    }
+
+    fn gap(cause: GapCause, of: Option<&str>, from_ms: u64, to_ms: u64) -> Gap {
+        Gap { cause, gpu: of.map(gpu), from: stamp(from_ms), to: stamp(to_ms), size: None }
+    }
+
+    #[test]
+    fn a_gpu_is_blind_outside_coverage_and_in_gaps_of_its_own_rows() {
+        let gaps = vec![
+            gap(GapCause::NvmlCallTimeout, Some("GPU-a"), 300, 399),
+            gap(GapCause::RowsPossiblyEvicted, Some("GPU-b"), 500, 599),
+            gap(GapCause::AgentDown, None, 710, 700),
+            gap(GapCause::EventLost, None, 800, 900),
+        ];
+        let coverage = Coverage { start: stamp(100), end: stamp(1_000), gaps };
+        let span = |from, to| Span::new(from, to).unwrap();
+        let blind = |uuid| blind_spans(span(50, 1_100), &coverage, &gpu(uuid));
+        let outside = [span(50, 100), span(1_000, 1_100)];
+        assert_eq!(blind("GPU-a"), [&outside[..], &[span(300, 400), span(700, 711)]].concat());
+        assert_eq!(blind("GPU-b"), [&outside[..], &[span(500, 600), span(700, 711)]].concat());
+        assert_eq!(blind_spans(span(150, 250), &coverage, &gpu("GPU-a")), []);
+    }
+}

@@ -1,0 +1,439 @@
+//! The lines of a bill over one period: per GPU its statement, then accounts, then what has no
+//! identity by reason, then what is disputed. Every settlement stands on exactly one of the last three.
+
+use std::collections::BTreeMap;
+
+use super::{BillError, Holding, Kind, Parts, Statement, statement};
+use crate::settlement::{Account, Balance, Settlement};
+use crate::unit::{GpuUuid, Ms, Span};
+use crate::unknown::{DisputeReason, NamelessReason};
+
+/// What a bill can be made by: accounts, or accounts told apart by something more.
+pub trait Line: Ord + Clone {
+    /// The reason on whose line it stands, where it has no identity.
+    fn unattributed(&self) -> Option<NamelessReason>;
+}
+
+impl Line for Account {
+    fn unattributed(&self) -> Option<NamelessReason> {
+        Self::unattributed(self)
+    }
+}
+
+/// A settlement as it goes onto a bill.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Booked<A = Account> {
+    /// Billed by its overlap with the period.
+    Placed(Holding<A>),
+    /// In the total with the driver's milliseconds as they are, unpriced: its interval cannot be trusted.
+    /// It belongs to the period in which it was read.
+    Disputed {
+        /// Why.
+        reason: DisputeReason,
+        /// On whose account.
+        account: A,
+        /// What the driver said.
+        raw: Ms,
+        /// End of the read that first showed it final, on the bill's grid.
+        at_ms: u64,
+        /// The interval that it most likely held the GPU in, never past that read: others did not
+        /// hold the GPU alone then.
+        likely: Option<Holding<A>>,
+    },
+    /// It has no interval, as the driver gave no start time.
+    NoStartTime {
+        /// What the driver said.
+        raw: Ms,
+        /// End of the read that first showed it final, on the bill's grid.
+        at_ms: u64,
+    },
+}
+
+impl<A> Booked<A> {
+    /// When it held the GPU, as far as that is known.
+    #[must_use]
+    pub const fn holding(&self) -> Option<&Holding<A>> {
+        match self {
+            Self::Placed(holding) => Some(holding),
+            Self::Disputed { likely, .. } => likely.as_ref(),
+            Self::NoStartTime { .. } => None,
+        }
+    }
+}
+
+/// How a settlement goes onto a bill.
+#[must_use]
+pub fn booked<A: Clone>(settlement: &Settlement, account: A) -> Booked<A> {
+    let (raw, at_ms) = (settlement.row.held, settlement.seen.ended.wall.ms());
+    let pid = settlement.row.pid;
+    let Some(start) = settlement.row.start else {
+        return Booked::NoStartTime { raw, at_ms };
+    };
+    match (settlement.dispute, settlement.span) {
+        (None, Some(span)) => Booked::Placed(Holding { span, pid, account, kind: Kind::Settled }),
+        (dispute, span) => {
+            let end_ms = span.map_or(at_ms, |span| span.to_ms().min(at_ms));
+            let likely = Span::new(start.ms(), end_ms);
+            let holding =
+                |span| Holding { span, pid, account: account.clone(), kind: Kind::Disputed };
+            let likely = likely.map(holding);
+            // A row without an interval has wrapped, which is a contradiction to the clock.
+            let reason = dispute.unwrap_or(DisputeReason::ClockStep);
+            Booked::Disputed { reason, account, raw, at_ms, likely }
+        }
+    }
+}
+
+/// All that is known of one GPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuBooks<A = Account> {
+    /// Which.
+    pub gpu: GpuUuid,
+    /// Its settlements.
+    pub settlements: Vec<Booked<A>>,
+    /// What runs: open rows with what they have accrued, and holders without a driver row.
+    pub running: Vec<Holding<A>>,
+    /// When its holders could not be seen.
+    pub uncovered: Vec<Span>,
+}
+
+impl<A: Clone> GpuBooks<A> {
+    /// Everything that has an interval: settlements first, in the order of `settlements`, then
+    /// what runs. The holdings of [`GpuLine::statement`] stand in this order.
+    #[must_use]
+    pub fn holdings(&self) -> Vec<Holding<A>> {
+        let settled = self.settlements.iter().filter_map(Booked::holding);
+        settled.chain(&self.running).cloned().collect()
+    }
+}
+
+/// One GPU on the bill.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GpuLine<A = Account> {
+    /// Which.
+    pub gpu: GpuUuid,
+    /// Its statement.
+    pub statement: Statement<A>,
+    /// What each settlement got of the period, in the order given; `None` of one without an interval.
+    pub settlements: Vec<Option<Parts>>,
+    /// What each running holding got, in the order given.
+    pub running: Vec<Parts>,
+    /// Settlements that meet the period, and their milliseconds in it: overlaps, and the raw
+    /// figures of those without a trusted interval.
+    pub billed: Balance,
+}
+
+/// One account on the bill, over all GPUs: of two GPUs held for an hour it has two.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountLine<A = Account> {
+    /// Whose.
+    pub account: A,
+    /// Settlements that meet the period.
+    pub settlements: u64,
+    /// Per GPU the union of its settled spans, and the parts of that.
+    pub settled: Parts,
+    /// The sum of its settled spans within the period: more than `held` where its processes overlap.
+    pub span_total: Ms,
+    /// Per GPU the union of its open spans.
+    pub open: Parts,
+    /// Per GPU the union of settled and open: never more than wall time a GPU.
+    pub settled_or_open: Parts,
+    /// Per GPU the union of its spans without a driver row: shown, never billed.
+    pub no_driver_row: Parts,
+}
+
+/// What of one GPU has no identity, for one reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnattributedLine {
+    /// Which GPU.
+    pub gpu: GpuUuid,
+    /// Why.
+    pub reason: NamelessReason,
+    /// Settlements that meet the period.
+    pub count: u64,
+    /// The union of their spans; of `no-start-time`, which has none, the sum of what the driver said.
+    pub held: Ms,
+    /// The sum of their spans within the period.
+    pub span_total: Ms,
+}
+
+/// What of one GPU and account is disputed, for one reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DisputedLine<A = Account> {
+    /// Which GPU.
+    pub gpu: GpuUuid,
+    /// Whose.
+    pub account: A,
+    /// Why.
+    pub reason: DisputeReason,
+    /// Settlements that were read in the period.
+    pub count: u64,
+    /// What the driver said they held, in ms.
+    pub raw_ms: u128,
+}
+
+/// A bill.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bill<A = Account> {
+    /// Over which period.
+    pub period: Span,
+    /// Each GPU given, in the order given.
+    pub gpus: Vec<GpuLine<A>>,
+    /// Accounts with an identity, in ascending order.
+    pub accounts: Vec<AccountLine<A>>,
+    /// What has none, by GPU in the order given and by reason.
+    pub unattributed: Vec<UnattributedLine>,
+    /// What is disputed, by GPU, account and reason.
+    pub disputed: Vec<DisputedLine<A>>,
+    /// Settlements that meet the period.
+    pub settlements_total: u64,
+    /// The milliseconds of all of them: spans within the period, and raw figures.
+    pub span_ms_total: u128,
+}
+
+impl<A> Bill<A> {
+    /// Compares the lines of a bill over *all* time with what was booked.
+    ///
+    /// # Errors
+    /// [`BillError::Books`] names both sides where they differ.
+    pub fn agrees_with(&self, books: &BTreeMap<GpuUuid, Balance>) -> Result<(), BillError> {
+        let billed =
+            |gpu: &GpuUuid| self.gpus.iter().find(|line| line.gpu == *gpu).map(|line| line.billed);
+        let known = books.keys().chain(self.gpus.iter().map(|line| &line.gpu));
+        for gpu in known {
+            // A GPU that one side does not know has nothing on that side.
+            let books = books.get(gpu).copied().unwrap_or_default();
+            let bill = billed(gpu).unwrap_or_default();
+            if books != bill {
+                return Err(BillError::Books {
+                    gpu: gpu.clone(),
+                    books_count: books.count,
+                    books_held_ms: books.held_ms,
+                    bill_count: bill.count,
+                    bill_held_ms: bill.held_ms,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the bill of a period from everything known of each GPU.
+///
+/// # Errors
+/// Those of [`statement`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
+/// together are not all settlements, each once; [`BillError::Overflow`] past 2⁶⁴ − 1 ms.
+pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, BillError> {
+    let mut draft = Draft::new();
+    let mut gpu_lines = Vec::with_capacity(gpus.len());
+    for books in gpus {
+        let statement = statement(period, &books.holdings(), &books.uncovered)?;
+        let mut parts = statement.holdings.iter().copied();
+        let settlements: Vec<Option<Parts>> = books
+            .settlements
+            .iter()
+            .map(|booked| booked.holding().and_then(|_| parts.next()))
+            .collect();
+        let running = parts.collect();
+        let billed = billed(period, books, &settlements);
+        draft.add_unions(&books.gpu, &statement)?;
+        for booked in &books.settlements {
+            draft.add(period, &books.gpu, booked)?;
+        }
+        let gpu = books.gpu.clone();
+        gpu_lines.push(GpuLine { gpu, statement, settlements, running, billed });
+    }
+    let order: Vec<&GpuUuid> = gpus.iter().map(|books| &books.gpu).collect();
+    let bill = draft.finish(period, gpu_lines, &order);
+    close(&bill)?;
+    Ok(bill)
+}
+
+/// Whether a span counts among the settlements of a period; one shorter than a millisecond does where
+/// it begins.
+fn meets(span: Span, period: Span) -> bool {
+    let begins = period.from_ms() <= span.from_ms() && span.from_ms() < period.to_ms();
+    span.overlap(period).is_some() || (span.length() == Ms::ZERO && begins)
+}
+
+fn within(at_ms: u64, period: Span) -> bool {
+    period.from_ms() <= at_ms && at_ms < period.to_ms()
+}
+
+/// The GPU's own sum, from what its statement gave each settlement.
+fn billed<A>(period: Span, books: &GpuBooks<A>, settlements: &[Option<Parts>]) -> Balance {
+    let mut sum = Balance::default();
+    for (booked, parts) in books.settlements.iter().zip(settlements) {
+        let (counts, ms) = match booked {
+            Booked::Placed(holding) => {
+                (meets(holding.span, period), parts.map_or(Ms::ZERO, Parts::held))
+            }
+            Booked::Disputed { raw, at_ms, .. } | Booked::NoStartTime { raw, at_ms } => {
+                (within(*at_ms, period), *raw)
+            }
+        };
+        if counts {
+            sum = sum.plus(ms);
+        }
+    }
+    sum
+}
+
+/// The lines as they grow.
+struct Draft<A> {
+    accounts: BTreeMap<A, AccountLine<A>>,
+    unattributed: BTreeMap<(GpuUuid, NamelessReason), UnattributedLine>,
+    disputed: BTreeMap<(GpuUuid, A, DisputeReason), DisputedLine<A>>,
+}
+
+impl<A: Line> Draft<A> {
+    const fn new() -> Self {
+        Self {
+            accounts: BTreeMap::new(),
+            unattributed: BTreeMap::new(),
+            disputed: BTreeMap::new(),
+        }
+    }
+
+    /// The unions, which only the statement knows.
+    fn add_unions(
+        &mut self,
+        gpu: &GpuUuid,
+        statement: &Statement<A>,
+    ) -> Result<(), BillError> {
+        for of in &statement.accounts {
+            if let Some(reason) = of.account.unattributed() {
+                self.reason(gpu, reason).held = of.settled.held();
+                continue;
+            }
+            let line = self.account(&of.account);
+            line.settled = add(line.settled, of.settled)?;
+            line.open = add(line.open, of.open)?;
+            line.settled_or_open = add(line.settled_or_open, of.settled_or_open)?;
+            line.no_driver_row = add(line.no_driver_row, of.no_driver_row)?;
+        }
+        Ok(())
+    }
+
+    /// One settlement, from its own interval.
+    fn add(&mut self, period: Span, gpu: &GpuUuid, booked: &Booked<A>) -> Result<(), BillError> {
+        match booked {
+            Booked::Placed(holding) if meets(holding.span, period) => {
+                let ms = holding.span.overlap(period).map_or(Ms::ZERO, Span::length);
+                let (count, total) = if let Some(reason) = holding.account.unattributed() {
+                    let line = self.reason(gpu, reason);
+                    (&mut line.count, &mut line.span_total)
+                } else {
+                    let line = self.account(&holding.account);
+                    (&mut line.settlements, &mut line.span_total)
+                };
+                *count = count.saturating_add(1);
+                *total = sum(*total, ms)?;
+            }
+            Booked::Disputed { reason, account, raw, at_ms, .. } if within(*at_ms, period) => {
+                let line = self.dispute(gpu, account, *reason);
+                line.count = line.count.saturating_add(1);
+                line.raw_ms = line.raw_ms.saturating_add(u128::from(raw.0));
+            }
+            Booked::NoStartTime { raw, at_ms } if within(*at_ms, period) => {
+                let line = self.reason(gpu, NamelessReason::NoStartTime);
+                line.count = line.count.saturating_add(1);
+                line.held = sum(line.held, *raw)?;
+                line.span_total = sum(line.span_total, *raw)?;
+            }
+            Booked::Placed(_) | Booked::Disputed { .. } | Booked::NoStartTime { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn account(&mut self, account: &A) -> &mut AccountLine<A> {
+        self.accounts.entry(account.clone()).or_insert_with(|| AccountLine {
+            account: account.clone(),
+            settlements: 0,
+            settled: Parts::NONE,
+            span_total: Ms::ZERO,
+            open: Parts::NONE,
+            settled_or_open: Parts::NONE,
+            no_driver_row: Parts::NONE,
+        })
+    }
+
+    fn reason(&mut self, gpu: &GpuUuid, reason: NamelessReason) -> &mut UnattributedLine {
+        self.unattributed.entry((gpu.clone(), reason)).or_insert_with(|| UnattributedLine {
+            gpu: gpu.clone(),
+            reason,
+            count: 0,
+            held: Ms::ZERO,
+            span_total: Ms::ZERO,
+        })
+    }
+
+    fn dispute(
+        &mut self,
+        gpu: &GpuUuid,
+        account: &A,
+        reason: DisputeReason,
+    ) -> &mut DisputedLine<A> {
+        let key = (gpu.clone(), account.clone(), reason);
+        self.disputed.entry(key).or_insert_with(|| DisputedLine {
+            gpu: gpu.clone(),
+            account: account.clone(),
+            reason,
+            count: 0,
+            raw_ms: 0,
+        })
+    }
+
+    fn finish(self, period: Span, gpus: Vec<GpuLine<A>>, order: &[&GpuUuid]) -> Bill<A> {
+        let rank = |gpu: &GpuUuid| order.iter().position(|known| *known == gpu);
+        // A line of nothing says nothing: accounts that do not meet the period are not on its bill.
+        let mut accounts: Vec<AccountLine<A>> = self.accounts.into_values().collect();
+        accounts.retain(|line| {
+            line.settlements > 0
+                || line.settled_or_open != Parts::NONE
+                || line.no_driver_row != Parts::NONE
+        });
+        let mut unattributed: Vec<UnattributedLine> = self.unattributed.into_values().collect();
+        unattributed.retain(|line| line.count > 0);
+        unattributed.sort_by_key(|line| rank(&line.gpu));
+        let mut disputed: Vec<DisputedLine<A>> = self.disputed.into_values().collect();
+        disputed.sort_by_key(|line| rank(&line.gpu));
+        let settlements_total =
+            gpus.iter().fold(0_u64, |sum, line| sum.saturating_add(line.billed.count));
+        let span_ms_total =
+            gpus.iter().fold(0_u128, |sum, line| sum.saturating_add(line.billed.held_ms));
+        Bill { period, gpus, accounts, unattributed, disputed, settlements_total, span_ms_total }
+    }
+}
+
+/// Lines against GPUs: the one side was added up from intervals, the other from the sweep.
+fn close<A>(bill: &Bill<A>) -> Result<(), BillError> {
+    let accounts =
+        bill.accounts.iter().map(|line| (line.settlements, u128::from(line.span_total.0)));
+    let unattributed =
+        bill.unattributed.iter().map(|line| (line.count, u128::from(line.span_total.0)));
+    let disputed = bill.disputed.iter().map(|line| (line.count, line.raw_ms));
+    let (count, held_ms) = accounts
+        .chain(unattributed)
+        .chain(disputed)
+        .fold((0_u64, 0_u128), |(count, held_ms), (more, ms)| {
+            (count.saturating_add(more), held_ms.saturating_add(ms))
+        });
+    if (count, held_ms) == (bill.settlements_total, bill.span_ms_total) {
+        return Ok(());
+    }
+    Err(BillError::Lines {
+        lines_count: count,
+        lines_held_ms: held_ms,
+        gpus_count: bill.settlements_total,
+        gpus_held_ms: bill.span_ms_total,
+    })
+}
+
+fn sum(a: Ms, b: Ms) -> Result<Ms, BillError> {
+    a.checked_add(b).ok_or(BillError::Overflow { what: "held time" })
+}
+
+fn add(a: Parts, b: Parts) -> Result<Parts, BillError> {
+    a.checked_add(b).ok_or(BillError::Overflow { what: "held time" })
+}

@@ -1,0 +1,247 @@
+//! The statement of one GPU over one period.
+//!
+//! Each millisecond of the period is exactly one of four things:
+//! - **alone**: it was seen, and exactly one process is known to have held the GPU;
+//! - **shared**: two or more processes are known to have held it, seen or not (what is unseen can
+//!   only add a sharer);
+//! - **uncovered**: it was not seen, and fewer than two holders are known;
+//! - **free**: it was seen, and nobody held it.
+//!
+//! Of a **holding** (one row) the same words are about *other processes*. Of an **account** they are
+//! about *other accounts*: held is the union of its spans, alone the part in which nobody of another
+//! account held the GPU, so two processes of one account that overlap are shared on the GPU's
+//! statement and on their own lines, and alone on their account's. Where it was not seen and no
+//! other account is known, an account's time is uncovered, however many processes of its own held it.
+
+use super::BillError;
+use super::intervals::{Lane, sweep};
+use crate::unit::{Ms, Pid, Span, WallUs};
+use crate::unknown::{Observed, UnknownReason};
+
+use std::collections::BTreeMap;
+
+/// On which line a holding stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// A settlement: booked.
+    Settled,
+    /// A row that still runs: accrues, and is replaced by its settlement.
+    Open,
+    /// A settlement whose span contradicts the clock or another reading: its place on the clock is
+    /// no more than likely, it is not priced, but others did not hold the GPU alone beside it.
+    Disputed,
+    /// Holds the device and has no driver row: counts as a sharer, from when it was seen.
+    NoDriverRow,
+}
+
+impl Kind {
+    /// Whether the time grows into a booked total.
+    pub(super) const fn accrues(self) -> bool {
+        matches!(self, Self::Settled | Self::Open)
+    }
+}
+
+/// One process that held one GPU for one span.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holding<A> {
+    /// When.
+    pub span: Span,
+    /// By whom. At any one moment a pid is one process, so it tells holders apart.
+    pub pid: Pid,
+    /// On whose account.
+    pub account: A,
+    /// On which line.
+    pub kind: Kind,
+}
+
+/// What a holding or an account got out of a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// Nobody else held the GPU.
+    pub alone: Ms,
+    /// Somebody else held it too.
+    pub shared: Ms,
+    /// Nobody else is known to have held it, but it was not seen.
+    pub uncovered: Ms,
+}
+
+impl Parts {
+    /// Nothing: a holding that does not meet the period.
+    pub const NONE: Self = Self { alone: Ms::ZERO, shared: Ms::ZERO, uncovered: Ms::ZERO };
+
+    /// All of it.
+    #[must_use]
+    pub const fn held(self) -> Ms {
+        // Three disjoint stretches of one period.
+        Ms(self.alone.0.saturating_add(self.shared.0).saturating_add(self.uncovered.0))
+    }
+
+    /// The sum, or `None` past 2⁶⁴ − 1 ms.
+    #[must_use]
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        Some(Self {
+            alone: self.alone.checked_add(other.alone)?,
+            shared: self.shared.checked_add(other.shared)?,
+            uncovered: self.uncovered.checked_add(other.uncovered)?,
+        })
+    }
+}
+
+/// What one account got of one GPU. The lines overlap in time where its processes did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountStatement<A> {
+    /// Whose.
+    pub account: A,
+    /// The union of its settled spans.
+    pub settled: Parts,
+    /// The union of its open spans.
+    pub open: Parts,
+    /// The union of its disputed spans.
+    pub disputed: Parts,
+    /// The union of its spans without a driver row.
+    pub no_driver_row: Parts,
+    /// The union of settled and open: never more than wall time, and unchanged when a row settles.
+    pub settled_or_open: Parts,
+}
+
+/// What one GPU was over a period, and who had what of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement<A> {
+    /// Over which period.
+    pub period: Span,
+    /// Seen, one holder.
+    pub alone: Ms,
+    /// Two or more holders.
+    pub shared: Ms,
+    /// Seen, no holder.
+    pub free: Ms,
+    /// Not seen, fewer than two known holders.
+    pub uncovered: Ms,
+    /// Of each holding given, in the order given, what it got.
+    pub holdings: Vec<Parts>,
+    /// Of each account, in ascending order.
+    pub accounts: Vec<AccountStatement<A>>,
+    /// How long each set of two or more accounts (ascending) held the GPU at once: all the
+    /// time that a share policy has to divide.
+    pub shared_between: BTreeMap<Vec<A>, Ms>,
+}
+
+/// Makes the statement of one GPU.
+///
+/// `uncovered` are the intervals in which the GPU's holders could not be seen; they may overlap.
+/// Statements of adjacent periods add up to that of both, to the millisecond, in every figure.
+///
+/// # Errors
+/// [`BillError::Statement`] where the four parts do not add up to the period, and
+/// [`BillError::Holding`] where a holding's do not add up to its overlap: an error of this product.
+pub fn statement<A: Ord + Clone>(
+    period: Span,
+    holdings: &[Holding<A>],
+    uncovered: &[Span],
+) -> Result<Statement<A>, BillError> {
+    let pids = ascending(holdings.iter().map(|holding| holding.pid));
+    let accounts = ascending(holdings.iter().map(|holding| &holding.account));
+    let lanes: Vec<Lane> = holdings
+        .iter()
+        .map(|holding| Lane {
+            span: holding.span,
+            holder: place(&pids, &holding.pid),
+            account: place(&accounts, &&holding.account),
+            kind: holding.kind,
+        })
+        .collect();
+    let swept = sweep(period, &lanes, uncovered, pids.len(), accounts.len());
+
+    let by_account = accounts
+        .iter()
+        .zip(&swept.accounts)
+        .map(|(account, clocks)| AccountStatement {
+            account: A::clone(account),
+            settled: clocks.of(Kind::Settled),
+            open: clocks.of(Kind::Open),
+            disputed: clocks.of(Kind::Disputed),
+            no_driver_row: clocks.of(Kind::NoDriverRow),
+            settled_or_open: clocks.settled_or_open(),
+        })
+        .collect();
+    let shared_between = swept.shared_between.into_iter().map(|(set, ms)| {
+        let set = set.into_iter().filter_map(|index| accounts.get(index).copied().cloned());
+        (set.collect(), Ms(ms))
+    });
+    let statement = Statement {
+        period,
+        alone: Ms(swept.gpu.alone),
+        shared: Ms(swept.gpu.shared),
+        free: Ms(swept.free),
+        uncovered: Ms(swept.gpu.uncovered),
+        holdings: swept.lanes,
+        accounts: by_account,
+        shared_between: shared_between.collect(),
+    };
+    close(&statement, holdings)?;
+    Ok(statement)
+}
+
+/// The closing check, on figures that the sweep did not use to make one another.
+fn close<A>(statement: &Statement<A>, holdings: &[Holding<A>]) -> Result<(), BillError> {
+    let Statement { period, alone, shared, free, uncovered, .. } = *statement;
+    let sum = [shared, free, uncovered]
+        .into_iter()
+        .try_fold(alone, Ms::checked_add)
+        .filter(|sum| *sum == period.length());
+    if sum.is_none() {
+        return Err(BillError::Statement { period, alone, shared, free, uncovered });
+    }
+    for (holding, parts) in holdings.iter().zip(&statement.holdings) {
+        let overlap = holding.span.overlap(period).map_or(Ms::ZERO, Span::length);
+        if parts.held() != overlap {
+            let (pid, parts) = (holding.pid, *parts);
+            return Err(BillError::Holding { pid, span: holding.span, overlap, parts });
+        }
+    }
+    Ok(())
+}
+
+/// Who else held the GPU during one holding, and for how long of the period each: for the page of a
+/// single settlement. Walks all holdings once.
+#[must_use]
+pub fn sharers<A: Ord + Clone>(
+    period: Span,
+    holdings: &[Holding<A>],
+    index: usize,
+) -> BTreeMap<(A, Pid), Ms> {
+    let mut with: BTreeMap<(A, Pid), Ms> = BTreeMap::new();
+    let subject = holdings.get(index).and_then(|own| Some((own, own.span.overlap(period)?)));
+    let Some((own, span)) = subject else { return with };
+    for other in holdings.iter().filter(|other| other.pid != own.pid) {
+        if let Some(both) = other.span.overlap(span) {
+            let sum = with.entry((other.account.clone(), other.pid)).or_insert(Ms::ZERO);
+            *sum = Ms(sum.0.saturating_add(both.length().0));
+        }
+    }
+    with
+}
+
+/// The span that a row still running has accrued by `now`. Unknown where it begins after `now`: the
+/// clock was stepped back under it.
+#[must_use]
+pub const fn accrued(start: WallUs, now: WallUs) -> Observed<Span> {
+    match Span::new(start.ms(), now.ms()) {
+        Some(span) => Observed::Known(span),
+        None => Observed::Unknown(UnknownReason::ClockStep),
+    }
+}
+
+fn ascending<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// The number of a value in the list that was made from all of them.
+fn place<T: Ord>(values: &[T], value: &T) -> usize {
+    match values.binary_search(value) {
+        Ok(index) | Err(index) => index,
+    }
+}

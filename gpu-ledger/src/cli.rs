@@ -1,0 +1,248 @@
+//! The command line: what was typed, checked, and turned into a call and an exit status.
+//!
+//! Purpose: the only reader of the environment, and the only place that knows exit statuses.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use jiff::SignedDuration;
+
+use crate::clock::Clock;
+use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, become_command, user_behind_sudo};
+use crate::session::{self, TraceOptions};
+
+/// Usage error, as sysexits.h has it.
+const STATUS_USAGE: u8 = 64;
+/// Anything else that failed.
+const STATUS_FAILED: u8 = 1;
+
+/// Who spent the GPU, how much, and what could not be seen.
+#[derive(Parser, Debug)]
+#[command(name = "gpu-ledger", version, about, max_term_width = 100)]
+#[command(after_help = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, 64 usage.\n\
+    `trace -- CMD` returns CMD's own status (128+n after signal n); 125 if gpu-ledger failed before \
+    CMD ran,\n126 if CMD cannot be run, 127 if it was not found.")]
+struct Arguments {
+    /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
+    #[arg(long, global = true, value_name = "PATH")]
+    nvml_library: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a command, or watch for a while, and print who held the GPU, how long, and what could
+    /// not be seen
+    Trace(Trace),
+}
+
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
+struct Trace {
+    /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_")]
+    for_: Option<Duration>,
+    /// Wait at most this long for the driver to finish the rows of dead processes
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    settle_timeout: Duration,
+    /// Write the report as one JSON object (with CMD this needs --output)
+    #[arg(long)]
+    json: bool,
+    /// Write the report to FILE (`-` is stdout) instead of stderr (CMD) or stdout (--for)
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Do not start where a prerequisite is missing; exit 2 where anything is UNKNOWN
+    #[arg(long)]
+    strict: bool,
+    /// Turn the driver's accounting mode on first (needs root); it stays on
+    #[arg(long)]
+    enable_accounting: bool,
+    /// Under sudo, run CMD as root instead of as the user who called sudo
+    #[arg(long)]
+    as_root: bool,
+    /// Size of the kernel's event ring, a power of two (64KiB … 1GiB)
+    #[arg(long, value_name = "SIZE", value_parser = ring_size, default_value = "4MiB")]
+    ring_size: u32,
+    /// Do not watch which processes open the NVIDIA devices
+    #[arg(long)]
+    no_device_touch: bool,
+    /// Give a driver call up after this long
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
+    call_deadline: Duration,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD", id = "cmd")]
+    cmd: Vec<OsString>,
+}
+
+/// Runs what the process's arguments ask for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match words.get(1).map(|word| word.to_string_lossy().into_owned()).as_deref() {
+        Some(LAUNCH_WORD) => return become_command(words.get(2..).unwrap_or(&[])),
+        Some(PROBE_WORD) => return probe(),
+        _ => {}
+    }
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
+            // A closed stdout (`--help | head`) is no failure.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    match run(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            let usage = error.downcast_ref::<Usage>().is_some();
+            let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
+            ExitCode::from(if usage { STATUS_USAGE } else { STATUS_FAILED })
+        }
+    }
+}
+
+/// The known child of the start-up self-test: lives until its standard input ends.
+fn probe() -> ExitCode {
+    match std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(STATUS_FAILED),
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<u8> {
+    let clock = clock_from_environment();
+    start_logging();
+    match arguments.command {
+        Command::Trace(trace) => {
+            let options = trace_options(trace, arguments.nvml_library, clock)?;
+            session::trace(&options)
+        }
+    }
+}
+
+fn trace_options(
+    trace: Trace,
+    nvml_library: Option<PathBuf>,
+    clock: Clock,
+) -> anyhow::Result<TraceOptions> {
+    if trace.json && !trace.cmd.is_empty() && trace.output.is_none() {
+        return Err(Usage(
+            "--json with a command needs --output FILE (or --output - for stdout): the command \
+             keeps stdout and stderr"
+                .to_owned(),
+        )
+        .into());
+    }
+    let run_as = match (trace.as_root, sudo_uid()?) {
+        (false, Some(uid)) if rustix::process::geteuid().is_root() => user_behind_sudo(uid)?,
+        _ => None,
+    };
+    Ok(TraceOptions {
+        argv: trace.cmd,
+        run_as,
+        watch_for: trace.for_,
+        settle_timeout: trace.settle_timeout,
+        json: trace.json,
+        output: trace.output,
+        strict: trace.strict,
+        enable_accounting: trace.enable_accounting,
+        ring_bytes: trace.ring_size,
+        device_touch: !trace.no_device_touch,
+        call_deadline: trace.call_deadline,
+        nvml_library,
+        clock,
+    })
+}
+
+/// What was typed cannot be done; the text says what to type instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn clock_from_environment() -> Clock {
+    match std::env::var("GPU_LEDGER_TEST_CLOCK") {
+        Ok(file) => Clock::shifted(file.into()),
+        Err(_) => Clock::system(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn sudo_uid() -> anyhow::Result<Option<u32>> {
+    match std::env::var("SUDO_UID") {
+        Ok(text) => match text.parse() {
+            Ok(uid) => Ok(Some(uid)),
+            Err(_) => Err(Usage(format!(
+                "SUDO_UID is {text:?}, which is no user id; give --as-root or unset it"
+            ))
+            .into()),
+        },
+        Err(_) => Ok(None),
+    }
+}
+
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// `60s`, `5m`, `1h30m`, or ISO 8601.
+fn duration(text: &str) -> Result<Duration, String> {
+    let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
+    let signed: SignedDuration =
+        text.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
+}
+
+/// A power of two between 64 KiB and 1 GiB, with `KiB`, `MiB` or `GiB`.
+fn ring_size(text: &str) -> Result<u32, String> {
+    let remedy = "give a power of two from 64KiB to 1GiB, such as 4MiB";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u32 = match text.get(digits.len()..) {
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        _ => return Err(format!("no unit; {remedy}")),
+    };
+    let number: u32 = digits.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    match number.checked_mul(unit) {
+        Some(bytes) if bytes.is_power_of_two() && bytes >= 64 << 10 && bytes <= 1 << 30 => {
+            Ok(bytes)
+        }
+        _ => Err(format!("not a size of a ring; {remedy}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn ring_sizes_are_powers_of_two_with_a_unit() {
+        assert_eq!(ring_size("64KiB"), Ok(65_536));
+        assert_eq!(ring_size("4MiB"), Ok(4 << 20));
+        for bad in ["4", "3MiB", "32KiB", "2GiB", "MiB", "99999GiB", "-4MiB", "4mib"] {
+            assert!(ring_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_are_what_people_type() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5_400)));
+        assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("").is_err());
+    }
+}

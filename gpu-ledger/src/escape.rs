@@ -1,0 +1,163 @@
+//! Bytes of strangers, made safe to print.
+//!
+//! Purpose: the one way in which argv, file names, cgroup paths and names reach a terminal or a
+//! table. May touch: nothing. May not: lose a byte, or let one through that moves a cursor, turns
+//! the direction of text or ends a line.
+//!
+//! A byte that is not shown as it is becomes `\xHH`, a backslash `\\`, so the original can be told.
+
+use std::fmt;
+
+/// Bytes that print escaped, in full.
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(&'a [u8]);
+
+/// Shows `bytes` with everything unprintable as `\xHH`.
+#[must_use]
+pub const fn escape(bytes: &[u8]) -> Escaped<'_> {
+    Escaped(bytes)
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.width().is_some() || f.precision().is_some() {
+            // A table pads what is printed, not what was read.
+            return f.pad(&escape_bounded(self.0, usize::MAX));
+        }
+        pieces(self.0, |piece| f.write_str(piece))
+    }
+}
+
+/// The escaped text in at most `chars_max` characters. What is cut ends in `…`, which counts as one;
+/// an escape is never cut in half.
+#[must_use]
+pub fn escape_bounded(bytes: &[u8], chars_max: usize) -> String {
+    let mut text = String::new();
+    let mut chars: usize = 0;
+    // Where to cut if the text turns out too long: the last place that leaves room for the mark.
+    let mut cut = 0;
+    let outcome = pieces(bytes, |piece| {
+        let length = piece.chars().count();
+        if chars.saturating_add(length) > chars_max {
+            return Err(fmt::Error);
+        }
+        text.push_str(piece);
+        chars = chars.saturating_add(length);
+        if chars < chars_max {
+            cut = text.len();
+        }
+        Ok(())
+    });
+    if outcome.is_err() {
+        text.truncate(cut);
+        if chars_max > 0 {
+            text.push('…');
+        }
+    }
+    text
+}
+
+/// Hands out the text piece by piece: one character, or one escape.
+fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        let mut buffer = [0; 4];
+        for character in chunk.valid().chars() {
+            let encoded = character.encode_utf8(&mut buffer);
+            if character == '\\' {
+                emit("\\\\")?;
+            } else if is_printable(character) {
+                emit(encoded)?;
+            } else {
+                for byte in encoded.bytes() {
+                    emit(&format!("\\x{byte:02x}"))?;
+                }
+            }
+        }
+        for byte in chunk.invalid() {
+            emit(&format!("\\x{byte:02x}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a character may reach a terminal: no control (C0, DEL, C1), no line or paragraph
+/// separator, nothing that turns or joins text without being seen (Unicode 15.1, UAX #9 and the
+/// format characters of the general punctuation block, variation tags included).
+fn is_printable(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_could_move_a_cursor_or_turn_text_is_shown_as_its_bytes() {
+        let cases: [(&[u8], &str); 12] = [
+            (b"llama-server", "llama-server"),
+            ("größe 模型 🦙".as_bytes(), "größe 模型 🦙"),
+            (b"a\nb\tc\0", r"a\x0ab\x09c\x00"),
+            (b"\x1b[2J", r"\x1b[2J"),
+            (b"\x7f", r"\x7f"),
+            ("\u{9b}31m".as_bytes(), r"\xc2\x9b31m"),
+            ("a\u{202e}b".as_bytes(), r"a\xe2\x80\xaeb"),
+            ("\u{2066}\u{2069}".as_bytes(), r"\xe2\x81\xa6\xe2\x81\xa9"),
+            ("\u{2028}\u{2029}".as_bytes(), r"\xe2\x80\xa8\xe2\x80\xa9"),
+            ("\u{200e}\u{200f}".as_bytes(), r"\xe2\x80\x8e\xe2\x80\x8f"),
+            (b"\xff\xc3(", r"\xff\xc3("),
+            (br"C:\x1b", r"C:\\x1b"),
+        ];
+        for (bytes, shown) in cases {
+            assert_eq!(escape(bytes).to_string(), shown);
+        }
+        assert_eq!(format!("{:>6}|", escape(b"\n")), r"  \x0a|");
+    }
+
+    #[test]
+    fn a_bound_cuts_between_characters_and_says_so() {
+        assert_eq!(escape_bounded(b"abcdef", 6), "abcdef");
+        assert_eq!(escape_bounded(b"abcdefg", 6), "abcde…");
+        assert_eq!(escape_bounded(b"abc\x1bdef", 6), "abc…");
+        assert_eq!(escape_bounded("ééé".as_bytes(), 2), "é…");
+        assert_eq!(escape_bounded(b"abc", 1), "…");
+        assert_eq!(escape_bounded(b"abc", 0), "");
+    }
+
+    /// Reads an escaped text back.
+    fn unescape(text: &str) -> Vec<u8> {
+        let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+        while let Some((&first, tail)) = rest.split_first() {
+            let (byte, used) = match (first, tail.first()) {
+                (b'\\', Some(b'x')) => {
+                    let digits = std::str::from_utf8(&tail[1..3]).unwrap();
+                    (u8::from_str_radix(digits, 16).unwrap(), 4)
+                }
+                (b'\\', _) => (b'\\', 2),
+                _ => (first, 1),
+            };
+            bytes.push(byte);
+            rest = &rest[used..];
+        }
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost_and_none_is_dangerous(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let text = escape(&bytes).to_string();
+            prop_assert_eq!(unescape(&text), bytes.clone());
+            prop_assert!(text.chars().all(is_printable));
+        }
+
+        #[test]
+        fn a_bound_holds(bytes in prop::collection::vec(any::<u8>(), 0..64), max in 0_usize..40) {
+            prop_assert!(escape_bounded(&bytes, max).chars().count() <= max);
+        }
+    }
+}

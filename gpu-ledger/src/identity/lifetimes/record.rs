@@ -1,0 +1,391 @@
+//! One lifetime and the evidence behind it.
+//!
+//! Purpose: put what was seen of one process into one order, whatever order it came in.
+//! Each method may be called again with the same evidence and then changes nothing.
+
+use std::sync::Arc;
+
+use crate::identity::{Basis, Ended, Image, ImageContent, ImageGap, Lifetime, User};
+use crate::kernel::{ArgvState, CgroupId, ProcessKey};
+use crate::unit::BootNs;
+use crate::unknown::NamelessReason;
+
+/// Images kept of one lifetime. A loader that execs in a chain goes past it; the first image (who
+/// started it) and the newest ones are what a row can name.
+pub const IMAGES_MAX: usize = 8;
+
+/// Control groups kept of one lifetime; the first and the newest stay.
+const CGROUPS_MAX: usize = 8;
+
+/// Stretches in doubt kept of one lifetime; past it the two oldest become one that covers both.
+const IMAGE_GAPS_MAX: usize = 8;
+
+/// From when to when a procfs snapshot was read: a process in it was read somewhere in between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Window {
+    pub(super) began: BootNs,
+    pub(super) ended: BootNs,
+}
+
+/// What a look at procfs did to a lifetime whose image was in doubt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// It was not in doubt.
+    Certain,
+    /// It still bears the image it had before events were lost.
+    Confirmed,
+    /// It bears another one: an exec was among the lost.
+    Changed,
+}
+
+/// The image of that moment was cut off under `IMAGES_MAX`.
+#[derive(Debug)]
+pub(super) struct Cut;
+
+/// A lifetime with what decides between pieces of evidence.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) life: Lifetime,
+    /// The nearest retained ancestor: `life.parent`, or one above it where that was cut out.
+    pub(super) link: Option<ProcessKey>,
+    /// When the parent was seen to be the parent: the fork itself counts as before all else, since
+    /// an exec or exit event names whoever the process was handed to since.
+    parent_seen: Option<BootNs>,
+    /// The child's ids in its fork event, which says that the first image is the parent's.
+    pub(super) forked: Option<User>,
+    /// When the newest procfs image was read.
+    window: Option<Window>,
+    /// The lost-events interval after which the image has not been looked at again.
+    open_gap: Option<(BootNs, BootNs)>,
+    /// Start of the youngest child seen to be forked: an exec older than it came late.
+    pub(super) last_birth: Option<BootNs>,
+    /// Never evicted and never forgotten.
+    pub(super) pinned: bool,
+}
+
+impl Record {
+    pub(super) const fn new(key: ProcessKey, start_is_exact: bool) -> Self {
+        let life = Lifetime {
+            key,
+            start_is_exact,
+            parent: None,
+            images: Vec::new(),
+            images_forgotten: 0,
+            image_gaps: Vec::new(),
+            cgroups: Vec::new(),
+            touched: None,
+            ended: None,
+        };
+        Self {
+            life,
+            link: None,
+            parent_seen: None,
+            forked: None,
+            window: None,
+            open_gap: None,
+            last_birth: None,
+            pinned: false,
+        }
+    }
+
+    /// Bytes of argv and file names that are this lifetime's own (an inherited image is shared).
+    pub(super) fn content_bytes(&self) -> usize {
+        let own = self.life.images.iter().filter(|image| image.basis != Basis::Fork);
+        own.map(|image| image.content.argv.bytes.len() + image.content.filename.len()).sum()
+    }
+
+    /// Takes `parent` for the parent if it was seen so earlier than the one known now.
+    /// A parent that would be younger than its child is no parent (a reused pid).
+    pub(super) fn learn_parent(&mut self, parent: ProcessKey, seen: BootNs) {
+        let possible = parent.pid.0 != 0
+            && parent.pid != self.life.key.pid
+            && parent.start.ticks() <= self.life.key.start.ticks();
+        if possible && self.parent_seen.is_none_or(|known| seen < known) {
+            self.parent_seen = Some(seen);
+            self.life.parent = Some(parent);
+            self.link = Some(parent);
+        }
+    }
+
+    pub(super) fn learn_cgroups(&mut self, cgroups: &[CgroupId]) {
+        for cgroup in cgroups {
+            if !self.life.cgroups.contains(cgroup) {
+                if self.life.cgroups.len() >= CGROUPS_MAX {
+                    self.life.cgroups.remove(1);
+                }
+                self.life.cgroups.push(*cgroup);
+            }
+        }
+    }
+
+    /// The image of an exec event.
+    pub(super) fn put_exec(&mut self, image: Image) {
+        let since = image.since;
+        let known = |seen: &Image| seen.since == since && seen.basis == Basis::Exec;
+        if self.life.images.iter().any(known) || self.was_cut_at(since) {
+            return;
+        }
+        self.drop_procfs_image_of(&image);
+        let place = self.life.images.partition_point(|other| other.since <= since);
+        self.life.images.insert(place, image);
+        if self.open_gap.is_some_and(|(_, to)| since >= to) {
+            self.close_gap(since);
+        }
+        self.trim();
+    }
+
+    /// The image inherited over fork; replaces what procfs said of the same beginning, and an
+    /// earlier answer to the same question (the parent's own history may come late). `None` takes
+    /// the earlier answer back. Says whether anything is new.
+    pub(super) fn put_inherited(&mut self, content: Option<Arc<ImageContent>>, user: User) -> bool {
+        let since = self.life.key.start;
+        let before = self.life.images.iter().find(|image| image.basis == Basis::Fork);
+        if before.map(|image| &image.content) == content.as_ref() {
+            return false;
+        }
+        let replaces_seed = content.is_some();
+        self.life.images.retain(|image| {
+            let seed = image.basis == Basis::Procfs && image.since == since;
+            image.basis != Basis::Fork && !(seed && replaces_seed)
+        });
+        if let Some(content) = content {
+            self.life.images.insert(0, Image { since, basis: Basis::Fork, content, user });
+        }
+        self.trim();
+        true
+    }
+
+    /// What procfs showed of it in `window`. Where kernel events say the same, they win.
+    pub(super) fn put_seen(&mut self, content: ImageContent, user: User, window: Window) -> Look {
+        if let Some((_, to)) = self.open_gap
+            && to <= window.began
+        {
+            return self.settle_gap(content, user, window, to);
+        }
+        let start = self.life.key.start;
+        let explained = self.life.images.iter().any(|image| match image.basis {
+            Basis::Fork | Basis::Procfs | Basis::Journal => true,
+            Basis::Exec => {
+                image.since <= window.began
+                    || image.since <= window.ended && same_argv(&image.content, &content)
+            }
+        });
+        if !explained {
+            self.window = Some(window);
+            let content = Arc::new(content);
+            self.life.images.insert(0, Image { since: start, basis: Basis::Procfs, content, user });
+            self.trim();
+        }
+        Look::Certain
+    }
+
+    /// Events were lost in `[from, to]`, an exec of this process perhaps among them.
+    ///
+    /// The rule: from the gap's beginning (or the birth, if later) no image is certain until an
+    /// exec event after the gap, the end, or a look at procfs. If that look shows the argv from
+    /// before, nothing was missed and the doubt is lifted; if not, the new image counts from the
+    /// gap's end, since every exec after it was received.
+    pub(super) fn doubt(&mut self, from: BootNs, to: BootNs) {
+        let from = from.max(self.life.key.start);
+        if from > to || self.life.ended.is_some_and(|ended| ended.at < from) {
+            return;
+        }
+        if let Some((first, last)) = self.open_gap {
+            self.open_gap = Some((first.min(from), last.max(to)));
+            if let Some(gap) = self.life.image_gaps.last_mut() {
+                gap.from = gap.from.min(from);
+            }
+            return;
+        }
+        let same = |gap: &ImageGap| {
+            gap.reason == NamelessReason::EventLost
+                && gap.from <= from
+                && gap.to.is_none_or(|end| end >= to)
+        };
+        if self.life.image_gaps.iter().any(same) {
+            return;
+        }
+        self.push_gap(ImageGap { from, to: None, reason: NamelessReason::EventLost });
+        self.open_gap = Some((from, to));
+        let renewed =
+            self.life.images.iter().find(|image| image.basis == Basis::Exec && image.since >= to);
+        if let Some(certain) = renewed.map(|image| image.since) {
+            self.close_gap(certain);
+        } else if let Some(ended) = self.life.ended {
+            self.close_gap(ended.at.plus_ns(1));
+        }
+    }
+
+    /// The gap still open, for a child that inherits an image in doubt.
+    pub(super) fn doubt_at(&self, at: BootNs) -> Option<(BootNs, BootNs)> {
+        let lost = |gap: &&ImageGap| gap.reason == NamelessReason::EventLost && gap.contains(at);
+        let gap = self.life.image_gaps.iter().find(lost)?;
+        let to = self.open_gap.map(|(_, to)| to).or(gap.to).unwrap_or(at);
+        Some((at, to.max(at)))
+    }
+
+    /// The content that a child born at `at` shares, if this process had any; `Err` where it was
+    /// cut off, so that nothing new can be said. Doubt over lost events is the child's too
+    /// (see `doubt_at`).
+    pub(super) fn content_at(&self, at: BootNs) -> Result<Option<Arc<ImageContent>>, Cut> {
+        if self.was_cut_at(at) {
+            return Err(Cut);
+        }
+        let image = self.life.images.iter().rev().find(|image| image.since <= at);
+        Ok(image.map(|image| Arc::clone(&image.content)))
+    }
+
+    /// Takes an end; says whether it is the first news of one. Of several exits the earliest counts,
+    /// and an exit that was seen counts before one that was inferred.
+    pub(super) fn end(&mut self, end: Ended) -> bool {
+        let news = self.life.ended.is_none();
+        let better = self.life.ended.is_none_or(|known| {
+            match (known.wait_status.is_some(), end.wait_status.is_some()) {
+                (false, true) => true,
+                (true, false) => false,
+                _ => end.at < known.at,
+            }
+        });
+        if better {
+            self.life.ended = Some(end);
+        }
+        if self.open_gap.is_some() {
+            self.close_gap(end.at.plus_ns(1));
+        }
+        news
+    }
+
+    pub(super) fn touch(&mut self, at: BootNs) -> bool {
+        let news = self.life.touched.is_none();
+        self.life.touched = Some(self.life.touched.map_or(at, |known| known.min(at)));
+        news
+    }
+
+    /// Gives it the exact start where procfs had only the tick.
+    pub(super) fn make_exact(&mut self, key: ProcessKey) {
+        let floored = self.life.key.start;
+        for image in &mut self.life.images {
+            if image.since == floored {
+                image.since = key.start;
+            }
+        }
+        self.life.key = key;
+        self.life.start_is_exact = true;
+    }
+
+    /// A procfs image that was read after `exec` is that exec's own. Where it stood for a time
+    /// before it as well, that time is in doubt now, but for a birth nobody saw.
+    fn drop_procfs_image_of(&mut self, exec: &Image) {
+        let Some(window) = self.window else { return };
+        let stale = |seen: &Image| {
+            seen.basis == Basis::Procfs
+                && seen.since < exec.since
+                && (exec.since <= window.began
+                    || exec.since <= window.ended && same_argv(&seen.content, &exec.content))
+        };
+        let Some(place) = self.life.images.iter().rposition(stale) else { return };
+        let since = self.life.images.remove(place).since;
+        if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to == Some(since)) {
+            gap.to = Some(exec.since);
+        }
+    }
+
+    fn settle_gap(&mut self, seen: ImageContent, user: User, window: Window, to: BootNs) -> Look {
+        let within = |image: &Image| {
+            self.open_gap.is_some_and(|(from, to)| from <= image.since && image.since <= to)
+                && image.since > self.life.key.start
+        };
+        let renewed = self.life.images.iter().rev().find(|image| within(image));
+        let last = self.life.images.last();
+        if last.is_some_and(|last| still_bears(&last.content, &seen)) {
+            match renewed.map(|image| image.since) {
+                // What it was before the exec that did come through cannot be told.
+                Some(since) => self.close_gap(since),
+                None => self.lift_gap(),
+            }
+            return Look::Confirmed;
+        }
+        self.close_gap(to);
+        self.window = Some(window);
+        let content = Arc::new(seen);
+        self.life.images.push(Image { since: to, basis: Basis::Procfs, content, user });
+        self.trim();
+        Look::Changed
+    }
+
+    fn close_gap(&mut self, to: BootNs) {
+        self.open_gap = None;
+        if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to.is_none()) {
+            gap.to = Some(to.max(gap.from));
+        }
+    }
+
+    fn lift_gap(&mut self) {
+        self.open_gap = None;
+        self.life.image_gaps.retain(|gap| gap.to.is_some());
+    }
+
+    fn was_cut_at(&self, at: BootNs) -> bool {
+        self.cut().is_some_and(|gap| gap.contains(at))
+    }
+
+    fn cut(&self) -> Option<&ImageGap> {
+        self.life.image_gaps.iter().find(|gap| gap.reason == NamelessReason::IdentityEvicted)
+    }
+
+    fn push_gap(&mut self, gap: ImageGap) {
+        let gaps = &mut self.life.image_gaps;
+        gaps.push(gap);
+        if gaps.len() <= IMAGE_GAPS_MAX {
+            return;
+        }
+        // The cut stays what it is; of the others the two oldest become one.
+        let mut lost = (0..gaps.len()).filter(|place| {
+            gaps.get(*place).is_some_and(|gap| gap.reason == NamelessReason::EventLost)
+        });
+        if let (Some(first), Some(second)) = (lost.next(), lost.next()) {
+            let merged = gaps.remove(second);
+            if let Some(kept) = gaps.get_mut(first) {
+                kept.from = kept.from.min(merged.from);
+                kept.to = kept.to.max(merged.to);
+            }
+        }
+    }
+
+    /// Cuts the oldest image behind the first one until the bound holds, and says where it was.
+    fn trim(&mut self) {
+        while self.life.images.len() > IMAGES_MAX {
+            let from = self.life.images.remove(1).since;
+            let to = self.life.images.get(1).map(|next| next.since);
+            self.life.images_forgotten = self.life.images_forgotten.saturating_add(1);
+            let reason = NamelessReason::IdentityEvicted;
+            match self.life.image_gaps.iter_mut().find(|gap| gap.reason == reason) {
+                Some(gap) => {
+                    gap.from = gap.from.min(from);
+                    gap.to = gap.to.max(to);
+                }
+                None => self.life.image_gaps.insert(0, ImageGap { from, to, reason }),
+            }
+        }
+    }
+}
+
+fn same_argv(one: &ImageContent, other: &ImageContent) -> bool {
+    one.argv.bytes == other.argv.bytes && one.argv.true_length == other.argv.true_length
+}
+
+/// Whether a process that was last known to bear `known` and now shows `seen` in procfs may be
+/// taken not to have exec'ed: its arguments are the same, or it only rewrote its title in place.
+/// Executables alone are no proof: the kernel's device number and `stat`'s differ on overlayfs.
+fn still_bears(known: &ImageContent, seen: &ImageContent) -> bool {
+    let same_file = match (known.exe, seen.exe) {
+        (Some(known), Some(seen)) => known == seen,
+        _ => true,
+    };
+    match known.argv.state {
+        ArgvState::Whole | ArgvState::Truncated => {
+            same_argv(known, seen) || same_file && crate::identity::program::is_title(seen)
+        }
+        ArgvState::Shed | ArgvState::Unreadable => known.exe.is_some() && known.exe == seen.exe,
+    }
+}

@@ -1,0 +1,241 @@
+//! The start-up self-test: what the programs report of a known child is what procfs says of it.
+//!
+//! Purpose: until it passes no coverage is claimed. It catches what no probe can: a wrong offset
+//! that lands on another number, a foreign procfs or pid namespace, a lockdown. May touch: the
+//! tracer, procfs of the child, and the one program it starts. Records of others that come
+//! meanwhile are handed on, never dropped.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::witness::{self, Witness};
+use super::{Event, Exec, Exit, Fork, KernelError, Subject, Tracer, WireError};
+use crate::clock::Clock;
+use crate::unit::{BootNs, Pid};
+
+/// How long the child's events may take: they are in the ring before spawn returns, and the exit
+/// follows the end of its input.
+const WAIT_NS_MAX: u64 = 5_000_000_000;
+const POLL: Duration = Duration::from_millis(2);
+
+/// The child to run: any program that reads its standard input to the end and then exits with
+/// status 0. Usually this very program with a hidden argument.
+#[derive(Clone, Debug)]
+pub struct KnownChild {
+    /// Absolute path.
+    pub program: PathBuf,
+    /// Arguments after the program's name.
+    pub arguments: Vec<OsString>,
+}
+
+/// A field in which kernel and procfs disagree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// `fork`, `exec` or `exit`.
+    pub event: &'static str,
+    /// Which field.
+    pub field: &'static str,
+    /// What the record says.
+    pub recorded: String,
+    /// What procfs says.
+    pub expected: String,
+}
+
+/// The result.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SelfTest {
+    /// Events that never came.
+    pub absent: Vec<&'static str>,
+    /// Fields that disagree.
+    pub mismatches: Vec<Mismatch>,
+    /// Fields that procfs could not confirm here, with the reason.
+    pub unconfirmed: Vec<(&'static str, String)>,
+}
+
+impl SelfTest {
+    /// Whether coverage may be claimed.
+    #[must_use]
+    pub const fn passed(&self) -> bool {
+        self.absent.is_empty() && self.mismatches.is_empty()
+    }
+}
+
+/// The child's own records.
+#[derive(Default)]
+struct Seen {
+    fork: Option<Fork>,
+    exec: Option<Exec>,
+    exit: Option<Exit>,
+}
+
+impl Seen {
+    fn note(&mut self, event: &Event, child: Pid) {
+        match event {
+            Event::Fork(fork) if fork.subject.key.pid == child => self.fork = Some(fork.clone()),
+            Event::Exec(exec) if exec.subject.key.pid == child => self.exec = Some(exec.clone()),
+            Event::Exit(exit) if exit.subject.key.pid == child => self.exit = Some(exit.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Runs the test. Every record drained meanwhile goes to `each`, the child's own among them.
+pub fn run(
+    tracer: &mut Tracer,
+    known: &KnownChild,
+    proc_root: &Path,
+    mut each: impl FnMut(Result<Event, WireError>),
+) -> Result<SelfTest, KernelError> {
+    let clock = Clock::system();
+    let begun = clock.now().boot;
+    let mut child = spawn(known)?;
+    let pid = Pid(child.id());
+    let mut seen = Seen::default();
+    let mut drain = |seen: &mut Seen| {
+        tracer.drain(|record| {
+            if let Ok(event) = &record {
+                seen.note(event, pid);
+            }
+            each(record);
+        });
+    };
+    let deadline = begun.plus_ns(WAIT_NS_MAX);
+    wait_until(&clock, deadline, || {
+        drain(&mut seen);
+        seen.fork.is_some() && seen.exec.is_some()
+    });
+    // While it lives: it waits for the end of its input.
+    let witness = Witness::read(proc_root, pid);
+    drop(child.stdin.take());
+    let status = child.wait().map_err(|cause| child_error(known, cause))?;
+    wait_until(&clock, deadline, || {
+        drain(&mut seen);
+        seen.exit.is_some()
+    });
+    let interval = (begun, clock.now().boot);
+    let raw_status = std::os::unix::process::ExitStatusExt::into_raw(status);
+    Ok(judge(&seen, &witness?, known, interval, raw_status))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the self-test must see a process of its own begin: the only other program started"
+)]
+fn spawn(known: &KnownChild) -> Result<Child, KernelError> {
+    Command::new(&known.program)
+        .args(&known.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|cause| child_error(known, cause))
+}
+
+fn child_error(known: &KnownChild, cause: std::io::Error) -> KernelError {
+    KernelError::File { path: known.program.display().to_string(), cause }
+}
+
+fn wait_until(clock: &Clock, deadline: BootNs, mut done: impl FnMut() -> bool) {
+    while !done() && clock.now().boot < deadline {
+        std::thread::sleep(POLL);
+    }
+}
+
+fn judge(
+    seen: &Seen,
+    witness: &Witness,
+    known: &KnownChild,
+    interval: (BootNs, BootNs),
+    raw_status: i32,
+) -> SelfTest {
+    let mut test = SelfTest::default();
+    match &seen.fork {
+        // Forked with the parent's image, in the parent's cgroup: the same until exec.
+        Some(fork) => compare_subject(&mut test, "fork", &fork.subject, witness, interval),
+        None => test.absent.push("fork"),
+    }
+    match &seen.exec {
+        Some(exec) => {
+            compare_subject(&mut test, "exec", &exec.subject, witness, interval);
+            compare_image(&mut test, exec, witness, known);
+        }
+        None => test.absent.push("exec"),
+    }
+    match &seen.exit {
+        Some(exit) => {
+            compare_subject(&mut test, "exit", &exit.subject, witness, interval);
+            let expected = u32::try_from(raw_status).ok();
+            compare(&mut test, "exit", "wait status", &Some(exit.wait_status), &expected);
+        }
+        None => test.absent.push("exit"),
+    }
+    test
+}
+
+fn compare_subject(
+    test: &mut SelfTest,
+    event: &'static str,
+    subject: &Subject,
+    witness: &Witness,
+    (begun, ended): (BootNs, BootNs),
+) {
+    compare(test, event, "start time", &subject.key.start.ticks(), &witness.start_ticks);
+    compare(test, event, "parent pid", &subject.parent.pid, &witness.parent);
+    let parent_ticks = subject.parent.start.ticks();
+    compare(test, event, "parent start time", &parent_ticks, &witness.parent_start_ticks);
+    compare(test, event, "uid", &subject.uid, &witness.uid);
+    compare(test, event, "euid", &subject.euid, &witness.euid);
+    compare(test, event, "login uid", &subject.login_uid, &witness.login_uid);
+    let in_time = begun <= subject.at && subject.at <= ended;
+    compare(test, event, "event time inside the test", &in_time, &true);
+    match &witness.cgroups {
+        Ok(expected) => {
+            let mut recorded = subject.cgroups.clone();
+            recorded.sort_unstable();
+            compare(test, event, "cgroups", &recorded, expected);
+        }
+        Err(reason) => note_unconfirmed(test, "cgroups", reason),
+    }
+}
+
+fn compare_image(test: &mut SelfTest, exec: &Exec, witness: &Witness, known: &KnownChild) {
+    compare(test, "exec", "argv", &exec.argv.bytes.as_ref(), &witness.argv.as_slice());
+    let length = u64::try_from(witness.argv.len()).ok();
+    compare(test, "exec", "argv length", &Some(exec.argv.true_length), &length);
+    let filename = known.program.as_os_str().as_bytes();
+    compare(test, "exec", "file name", &exec.filename.as_ref(), &filename);
+    let recorded = witness::FileIdentity { device: exec.exe_device, inode: exec.exe_inode };
+    match &witness.executables {
+        // A stacked file system may show one file under two identities.
+        Ok(shown) if shown.contains(&recorded) => {}
+        Ok(shown) => test.mismatches.push(Mismatch {
+            event: "exec",
+            field: "executable",
+            recorded: format!("{recorded:?}"),
+            expected: format!("one of {shown:?}"),
+        }),
+        Err(reason) => note_unconfirmed(test, "executable", reason),
+    }
+}
+
+fn note_unconfirmed(test: &mut SelfTest, field: &'static str, reason: &str) {
+    if test.unconfirmed.iter().all(|(known, _)| *known != field) {
+        test.unconfirmed.push((field, reason.to_owned()));
+    }
+}
+
+fn compare<T: PartialEq + std::fmt::Debug>(
+    test: &mut SelfTest,
+    event: &'static str,
+    field: &'static str,
+    recorded: &T,
+    expected: &T,
+) {
+    if recorded != expected {
+        let (recorded, expected) = (format!("{recorded:?}"), format!("{expected:?}"));
+        test.mismatches.push(Mismatch { event, field, recorded, expected });
+    }
+}

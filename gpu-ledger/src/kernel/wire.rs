@@ -1,0 +1,275 @@
+//! Bytes of one ring record to a typed [`Event`]. Pure and total: any bytes give an event or a
+//! named error. Text in the event is a slice of the record's one copy.
+
+use std::mem::{offset_of, size_of};
+
+use bytes::Bytes;
+use gpu_ledger_ebpf::{
+    ARGV_MAX, CGROUP_PATH_MAX, CGROUPS, Cgroup, CgroupHead, ExecHead, ExitRecord, FILENAME_MAX,
+    ForkRecord, Header, NO_LOGIN_UID, Subject as WireSubject, TouchRecord, WIRE_VERSION, flag,
+    kind,
+};
+
+use super::{
+    Argv, ArgvState, CgroupId, CgroupMade, DeviceTouch, Event, Exec, Exit, Fork, ProcessKey,
+    Subject,
+};
+use crate::unit::{BootNs, Pid};
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WireError {
+    /// Too few bytes for what must be there.
+    #[error("record of {length} bytes ends before byte {needed}")]
+    Short {
+        /// Bytes there are.
+        length: usize,
+        /// Bytes it needs.
+        needed: usize,
+    },
+    /// Made by another version of the object.
+    #[error("record of wire version {found}, this program reads {WIRE_VERSION}")]
+    Version {
+        /// What it says.
+        found: u16,
+    },
+    /// No such kind.
+    #[error("record of unknown kind {found}")]
+    Kind {
+        /// What it says.
+        found: u16,
+    },
+    /// The header's length is not the record's.
+    #[error("record says it has {said} bytes, but has {length}")]
+    Length {
+        /// Bytes there are.
+        length: usize,
+        /// Bytes it says.
+        said: u32,
+    },
+    /// A flag that this version does not have.
+    #[error("record carries unknown flags {flags:#x}")]
+    Flags {
+        /// All of its flags.
+        flags: u32,
+    },
+    /// A text's length is past its bound, or disagrees with its flags.
+    #[error("record's {field} of {length} bytes contradicts its bound or its flags")]
+    Text {
+        /// Which.
+        field: &'static str,
+        /// Bytes it says.
+        length: u32,
+    },
+    /// A field has a value that no kernel gives it.
+    #[error("record's {field} is {value}")]
+    Value {
+        /// Which.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+    },
+}
+
+/// What every record says before its kind matters: enough to count it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordHead {
+    /// One of [`kind`].
+    pub kind: u16,
+    /// Number on its CPU.
+    pub seq: u64,
+    /// When.
+    pub at: BootNs,
+    /// The CPU.
+    pub cpu: u32,
+    flags: u32,
+}
+
+/// Reads the header of a record.
+pub fn parse_head(record: &[u8]) -> Result<RecordHead, WireError> {
+    let version = u16_at(record, offset_of!(Header, version))?;
+    if version != WIRE_VERSION {
+        return Err(WireError::Version { found: version });
+    }
+    let said = u32_at(record, offset_of!(Header, length))?;
+    if usize::try_from(said) != Ok(record.len()) {
+        return Err(WireError::Length { length: record.len(), said });
+    }
+    let flags = u32_at(record, offset_of!(Header, flags))?;
+    if flags & !flag::ALL != 0 {
+        return Err(WireError::Flags { flags });
+    }
+    Ok(RecordHead {
+        kind: u16_at(record, offset_of!(Header, kind))?,
+        seq: u64_at(record, offset_of!(Header, seq))?,
+        at: BootNs(u64_at(record, offset_of!(Header, at_ns))?),
+        cpu: u32_at(record, offset_of!(Header, cpu))?,
+        flags,
+    })
+}
+
+/// Reads a whole record.
+pub fn parse(record: &Bytes) -> Result<Event, WireError> {
+    let head = parse_head(record)?;
+    match head.kind {
+        kind::FORK => {
+            exact(record, size_of::<ForkRecord>())?;
+            let subject = subject(record, head, offset_of!(ForkRecord, subject))?;
+            Ok(Event::Fork(Fork { subject }))
+        }
+        kind::EXIT => {
+            exact(record, size_of::<ExitRecord>())?;
+            Ok(Event::Exit(Exit {
+                subject: subject(record, head, offset_of!(ExitRecord, subject))?,
+                wait_status: u32_at(record, offset_of!(ExitRecord, wait_status))?,
+            }))
+        }
+        kind::DEVICE_TOUCH => {
+            exact(record, size_of::<TouchRecord>())?;
+            Ok(Event::DeviceTouch(DeviceTouch {
+                subject: subject(record, head, offset_of!(TouchRecord, subject))?,
+                major: u32_at(record, offset_of!(TouchRecord, major))?,
+                minor: u32_at(record, offset_of!(TouchRecord, minor))?,
+            }))
+        }
+        kind::EXEC => exec(record, head).map(Event::Exec),
+        kind::CGROUP_MADE => cgroup_made(record, head).map(Event::CgroupMade),
+        found => Err(WireError::Kind { found }),
+    }
+}
+
+fn exec(record: &Bytes, head: RecordHead) -> Result<Exec, WireError> {
+    let name_length = u32_at(record, offset_of!(ExecHead, filename_length))?;
+    let argv_length = u32_at(record, offset_of!(ExecHead, argv_length))?;
+    let filename = text(record, "file name", size_of::<ExecHead>(), name_length, FILENAME_MAX)?;
+    let argv_start = size_of::<ExecHead>().saturating_add(filename.len());
+    let bytes = text(record, "argv", argv_start, argv_length, ARGV_MAX)?;
+    exact(record, argv_start.saturating_add(bytes.len()))?;
+    let true_length = u64_at(record, offset_of!(ExecHead, argv_true_length))?;
+    let argv =
+        Argv { state: argv_state(head.flags, argv_length, true_length)?, bytes, true_length };
+    Ok(Exec {
+        subject: subject(record, head, offset_of!(ExecHead, subject))?,
+        argv,
+        filename,
+        exe_device: u32_at(record, offset_of!(ExecHead, exe_device))?.into(),
+        exe_inode: u64_at(record, offset_of!(ExecHead, exe_inode))?,
+    })
+}
+
+/// What the flags say, if the lengths agree with it.
+fn argv_state(flags: u32, length: u32, true_length: u64) -> Result<ArgvState, WireError> {
+    let length = u64::from(length);
+    let (state, agrees) =
+        match flags & (flag::ARGV_TRUNCATED | flag::ARGV_FAULTED | flag::ARGV_SHED) {
+            0 => (ArgvState::Whole, length == true_length),
+            flag::ARGV_TRUNCATED => (ArgvState::Truncated, length < true_length),
+            flag::ARGV_SHED => (ArgvState::Shed, length == 0),
+            flag::ARGV_FAULTED => (ArgvState::Unreadable, length == 0),
+            _ => return Err(WireError::Flags { flags }),
+        };
+    let field = "argv's true length";
+    if agrees { Ok(state) } else { Err(WireError::Value { field, value: true_length }) }
+}
+
+fn cgroup_made(record: &Bytes, head: RecordHead) -> Result<CgroupMade, WireError> {
+    let length = u32_at(record, offset_of!(CgroupHead, path_length))?;
+    let path = text(record, "cgroup path", size_of::<CgroupHead>(), length, CGROUP_PATH_MAX)?;
+    exact(record, size_of::<CgroupHead>().saturating_add(path.len()))?;
+    let missing = WireError::Value { field: "cgroup", value: 0 };
+    Ok(CgroupMade {
+        cgroup: cgroup(record, offset_of!(CgroupHead, cgroup))?.ok_or(missing)?,
+        path,
+        at: head.at,
+        cpu: head.cpu,
+        seq: head.seq,
+    })
+}
+
+fn subject(record: &[u8], head: RecordHead, start: usize) -> Result<Subject, WireError> {
+    let field = |offset: usize| start.saturating_add(offset);
+    let key = |tgid, start_ns| {
+        let pid = Pid(u32_at(record, field(tgid))?);
+        Ok::<_, WireError>(ProcessKey { pid, start: BootNs(u64_at(record, field(start_ns))?) })
+    };
+    let login_uid = u32_at(record, field(offset_of!(WireSubject, login_uid)))?;
+    let mut cgroups: Vec<CgroupId> = Vec::with_capacity(CGROUPS);
+    for place in 0..CGROUPS {
+        let before = place.saturating_mul(size_of::<Cgroup>());
+        let at = field(offset_of!(WireSubject, cgroups)).saturating_add(before);
+        // One v1 hierarchy may carry both controllers.
+        if let Some(found) = cgroup(record, at)?.filter(|found| !cgroups.contains(found)) {
+            cgroups.push(found);
+        }
+    }
+    Ok(Subject {
+        key: key(offset_of!(WireSubject, tgid), offset_of!(WireSubject, start_ns))?,
+        parent: key(
+            offset_of!(WireSubject, parent_tgid),
+            offset_of!(WireSubject, parent_start_ns),
+        )?,
+        uid: u32_at(record, field(offset_of!(WireSubject, uid)))?,
+        euid: u32_at(record, field(offset_of!(WireSubject, euid)))?,
+        login_uid: (login_uid != NO_LOGIN_UID).then_some(login_uid),
+        cgroups,
+        at: head.at,
+        cpu: head.cpu,
+        seq: head.seq,
+    })
+}
+
+fn cgroup(record: &[u8], start: usize) -> Result<Option<CgroupId>, WireError> {
+    let id = u64_at(record, start.saturating_add(offset_of!(Cgroup, id)))?;
+    let hierarchy = u32_at(record, start.saturating_add(offset_of!(Cgroup, hierarchy)))?;
+    match u32_at(record, start.saturating_add(offset_of!(Cgroup, present)))? {
+        0 => Ok(None),
+        1 => Ok(Some(CgroupId { hierarchy, id })),
+        other => Err(WireError::Value { field: "cgroup's presence", value: other.into() }),
+    }
+}
+
+/// `length` bytes from `start`: a slice that shares the record's memory.
+fn text(
+    record: &Bytes,
+    field: &'static str,
+    start: usize,
+    length: u32,
+    max: usize,
+) -> Result<Bytes, WireError> {
+    let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= max);
+    let end = start.saturating_add(bytes.ok_or(WireError::Text { field, length })?);
+    if end > record.len() {
+        return Err(WireError::Short { length: record.len(), needed: end });
+    }
+    Ok(record.slice(start..end))
+}
+
+/// A record of a size that its kind determines.
+fn exact(record: &[u8], needed: usize) -> Result<(), WireError> {
+    match record.len().cmp(&needed) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => Err(WireError::Short { length: record.len(), needed }),
+        std::cmp::Ordering::Greater => Err(WireError::Length {
+            length: record.len(),
+            said: u32::try_from(needed).unwrap_or(u32::MAX),
+        }),
+    }
+}
+
+fn u16_at(record: &[u8], at: usize) -> Result<u16, WireError> {
+    array(record, at).map(u16::from_le_bytes)
+}
+
+fn u32_at(record: &[u8], at: usize) -> Result<u32, WireError> {
+    array(record, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(record: &[u8], at: usize) -> Result<u64, WireError> {
+    array(record, at).map(u64::from_le_bytes)
+}
+
+fn array<const N: usize>(record: &[u8], at: usize) -> Result<[u8; N], WireError> {
+    let rest = record.get(at..).unwrap_or(&[]);
+    let needed = at.saturating_add(N);
+    rest.first_chunk::<N>().copied().ok_or(WireError::Short { length: record.len(), needed })
+}

@@ -1,0 +1,230 @@
+//! From a watched host to its report. The figures are the bill's; here they only find their fields.
+
+mod running;
+mod surroundings;
+
+use std::process::ExitStatus;
+
+use base64::Engine as _;
+
+use crate::bill::{Bill, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
+use crate::clock::Stamp;
+use crate::escape::escape;
+use crate::identity::{ImageContent, argv_words};
+use crate::kernel::ArgvState;
+use crate::session::TraceOptions;
+use crate::session::report::{self, Account as AccountLine, Block, Command, Report, Settled};
+use crate::session::rows::GpuRows;
+use crate::session::watch::{Entry, Watch};
+use crate::settlement::Account;
+use crate::unit::{Ms, Span};
+use crate::unknown::NamelessReason;
+
+/// An account within its part of the host: the command's `python` is another account than the
+/// rest of the host's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Party {
+    of_command: bool,
+    account: Account,
+}
+
+impl Line for Party {
+    fn unattributed(&self) -> Option<NamelessReason> {
+        self.account.unattributed()
+    }
+}
+
+/// The report, as one line of JSON.
+pub(super) fn json(report: &Report) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string(report)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Stops the watching and says what came of it.
+pub(super) fn report(
+    options: &TraceOptions,
+    watch: &mut Watch,
+    began: Stamp,
+    status: Option<ExitStatus>,
+) -> anyhow::Result<Report> {
+    let events = watch.processes.stop();
+    let period = period(watch, began);
+    let open = running::open_rows(watch, period);
+    let rowless = running::rowless(watch, period);
+    let mut books: Vec<GpuBooks<Party>> = Vec::new();
+    for (uuid, gpu) in &watch.gpus {
+        let settled = watch.entries.iter().filter(|entry| entry.settlement.row.gpu == *uuid);
+        let running = open.iter().chain(&rowless).filter(|one| one.gpu == *uuid);
+        books.push(GpuBooks {
+            gpu: uuid.clone(),
+            settlements: settled.map(|entry| booked(&entry.settlement, party(entry))).collect(),
+            running: running.filter_map(|one| one.holding.clone()).collect(),
+            uncovered: surroundings::uncovered(gpu, period),
+        });
+    }
+    let bill = bill(period, &books)?;
+    let (command, host) = blocks(watch, &bill);
+    let argv = options.argv.iter().map(|word| escape(word.as_encoded_bytes()).to_string());
+    let driver = watch.driver.as_ref().map(|(facts, _)| facts);
+    Ok(Report {
+        format: report::FORMAT,
+        version: report::VERSION,
+        driver: driver.map(|facts| facts.kind.as_str()),
+        driver_version: driver.and_then(|facts| facts.version.clone().ok()),
+        test_clock: watch.clock.is_shifted(),
+        command: (!options.argv.is_empty()).then(|| Command {
+            argv: argv.collect(),
+            exit_status: status.map(super::exit_status_of),
+            block: command,
+        }),
+        host,
+        gpus: watch.gpus.values().zip(&bill.gpus).map(|(gpu, line)| statement(gpu, line)).collect(),
+        unattributed: bill.unattributed.iter().map(unattributed).collect(),
+        open: open.iter().map(running::Running::open).collect(),
+        no_driver_row: rowless.iter().map(running::Running::no_driver_row).collect(),
+        unknown: surroundings::unknown_lines(watch),
+        missed_in_coverage: events.map(|_| surroundings::missed(watch)),
+        events,
+        device_touch: surroundings::device_touch(watch),
+        coverage: events.map(|_| surroundings::coverage(watch)),
+    })
+}
+
+/// From the first reads' end to the beginning of the oldest of the last ones: in between
+/// every GPU's rows were in sight.
+fn period(watch: &Watch, began: Stamp) -> Span {
+    let last = watch.gpus.values().filter_map(|gpu| gpu.last_good);
+    let ended = last.map(|window| window.began).filter(|read| read.boot >= began.boot).min();
+    let ended = ended.unwrap_or_else(|| watch.clock.now());
+    let from_ms = began.wall.ms();
+    let stepped = watch.processes.history.stepped_between(began.boot, ended.boot);
+    let by_wall = Span::new(from_ms, ended.wall.ms()).filter(|_| !stepped);
+    // A stepped wall clock says nothing of how long the trace took; the boot clock does.
+    let elapsed_ms = ended.boot.0.saturating_sub(began.boot.0) / 1_000_000;
+    let by_boot = || Span::new(from_ms, from_ms.saturating_add(elapsed_ms));
+    by_wall.or_else(by_boot).unwrap_or_else(|| Span::at(from_ms))
+}
+
+fn party(entry: &Entry) -> Party {
+    Party { of_command: entry.of_command, account: entry.account.clone() }
+}
+
+/// The command's part and the rest of the host.
+fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
+    let (mut command, mut host) = (Block::default(), Block::default());
+    for line in &bill.accounts {
+        if line.settlements == 0 {
+            // What only runs or has no row stands under `open` and `no_driver_row`.
+            continue;
+        }
+        let block = if line.account.of_command { &mut command } else { &mut host };
+        block.accounts.push(AccountLine {
+            account: line.account.account.to_string(),
+            settlements: line.settlements,
+            held_ms: line.settled.held(),
+            alone_ms: line.settled.alone,
+            shared_ms: line.settled.shared,
+            uncovered_ms: line.settled.uncovered,
+            span_ms_total: line.span_total,
+        });
+    }
+    for (gpu, line) in watch.gpus.values().zip(&bill.gpus) {
+        let of_gpu =
+            watch.entries.iter().filter(|entry| entry.settlement.row.gpu == gpu.facts.uuid);
+        for (entry, parts) in of_gpu.zip(&line.settlements) {
+            let block = if entry.of_command { &mut command } else { &mut host };
+            block.settlements.push(settled(gpu, entry, parts.unwrap_or(Parts::NONE)));
+        }
+    }
+    for block in [&mut command, &mut host] {
+        block.accounts.sort_by(|a, b| b.held_ms.cmp(&a.held_ms).then(a.account.cmp(&b.account)));
+        block.settlements.sort_by_key(|one| (one.start_time_us, one.pid));
+    }
+    (command, host)
+}
+
+fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
+    let settlement = &entry.settlement;
+    let named = settlement.attribution.named();
+    let content = named.map(|named| &*named.image.content);
+    let seen = parts.alone.0.saturating_add(parts.shared.0);
+    let busy = settlement.busy.as_ref();
+    Settled {
+        id: settlement.id.to_string(),
+        host: settlement.host.to_string(),
+        gpu_uuid: gpu.facts.uuid.clone(),
+        gpu_index: gpu.facts.index,
+        gpu_name: gpu.name(),
+        pid: settlement.row.pid,
+        start_time_us: settlement.row.start,
+        held_ms: settlement.row.held,
+        alone_ms: parts.alone,
+        shared_ms: parts.shared,
+        uncovered_ms: Ms(settlement.row.held.0.saturating_sub(seen)),
+        asleep_ms: settlement.asleep.known().copied(),
+        busy_ms_low: busy.map(|busy| busy.low),
+        busy_ms_high: busy.map(|busy| busy.high),
+        busy_samples: busy.and_then(|busy| busy.samples),
+        busy_source: busy.map(|busy| busy.source.as_str()),
+        max_memory_bytes: settlement.row.memory_peak.known().copied(),
+        account: match &entry.account {
+            // The reason has a field of its own.
+            Account::Unattributed(_) => running::UNATTRIBUTED.to_owned(),
+            account => account.to_string(),
+        },
+        program: entry.program.as_ref().map(ToString::to_string),
+        argv: content.and_then(argv),
+        argv_b64: content.and_then(argv_b64),
+        argv_length: content.map(|content| content.argv.true_length),
+        argv_truncated: content.map(|content| content.argv.state != ArgvState::Whole),
+        basis: settlement.attribution.basis(),
+        reason: settlement.attribution.reason(),
+        dispute: settlement.dispute,
+        flags: settlement.flags.iter().copied().collect(),
+    }
+}
+
+/// The captured words, safe for any reader; null where none were captured.
+fn argv(content: &ImageContent) -> Option<Vec<String>> {
+    match content.argv.state {
+        ArgvState::Whole | ArgvState::Truncated => {
+            Some(argv_words(&content.argv).into_iter().map(|word| escape(word).to_string()).collect())
+        }
+        ArgvState::Shed | ArgvState::Unreadable => None,
+    }
+}
+
+/// The captured bytes where the words above could not show them all.
+fn argv_b64(content: &ImageContent) -> Option<String> {
+    let bytes = &content.argv.bytes;
+    let shown = argv_words(&content.argv).into_iter().all(|word| {
+        std::str::from_utf8(word).is_ok_and(|text| escape(word).to_string() == text)
+    });
+    (!shown).then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
+    let statement = &line.statement;
+    report::Gpu {
+        gpu_uuid: gpu.facts.uuid.clone(),
+        gpu_index: gpu.facts.index,
+        gpu_name: gpu.name(),
+        period_ms: statement.period.length(),
+        alone_ms: statement.alone,
+        shared_ms: statement.shared,
+        free_ms: statement.free,
+        uncovered_ms: statement.uncovered,
+        dead_rows_seen_max: gpu.dead_rows_max.and_then(|rows| u64::try_from(rows).ok()),
+        possibly_lost: gpu.possibly_lost(),
+    }
+}
+
+fn unattributed(line: &UnattributedLine) -> report::Unattributed {
+    report::Unattributed {
+        gpu_uuid: line.gpu.clone(),
+        reason: line.reason,
+        count: line.count,
+        held_ms: line.held,
+    }
+}

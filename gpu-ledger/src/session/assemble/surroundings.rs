@@ -1,0 +1,123 @@
+//! What stands around the figures: coverage, gaps, unknowns, device touches.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::bill::blind_spans;
+use crate::coverage::{Coverage, Gap, blinds_processes};
+use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
+use crate::session::rows::GpuRows;
+use crate::session::watch::Watch;
+use crate::settlement::missed_in_coverage;
+use crate::unit::{Ms, Span, WallUs};
+use crate::unknown::{Unknown, UnknownReason};
+
+/// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
+pub(super) fn uncovered(gpu: &GpuRows, period: Span) -> Vec<Span> {
+    let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !gpu.accounting_off);
+    let Some((first, last)) = reads else { return vec![period] };
+    // What the first read showed was so when the period, which begins after it, began.
+    let (start, end) = (first.began, last.began);
+    let seen = Coverage { start, end, gaps: gpu.gaps.clone() };
+    blind_spans(period, &seen, &gpu.facts.uuid)
+}
+
+/// Final rows that should have a name and have none.
+pub(super) fn missed(watch: &Watch) -> u64 {
+    let settlements = watch.entries.iter().map(|entry| &entry.settlement);
+    let missed = missed_in_coverage(settlements, &watch.processes.coverage);
+    u64::try_from(missed).unwrap_or(u64::MAX)
+}
+
+/// Coverage with all its gaps, those of events and those of each GPU's rows.
+pub(super) fn coverage(watch: &Watch) -> CoverageLines {
+    let coverage = &watch.processes.coverage;
+    let of_rows = watch.gpus.values().flat_map(|gpu| &gpu.gaps);
+    let mut gaps: Vec<&Gap> = coverage.gaps.iter().chain(of_rows).collect();
+    gaps.sort_by_key(|gap| (gap.from, gap.to, gap.cause));
+    CoverageLines {
+        start: rfc3339(coverage.start.wall),
+        end: rfc3339(coverage.end.wall),
+        covered_ms: covered(watch),
+        gaps: gaps.into_iter().map(line).collect(),
+    }
+}
+
+/// The time between start and end less the union of the gaps in process events, by the boot clock.
+fn covered(watch: &Watch) -> Ms {
+    let coverage = &watch.processes.coverage;
+    let blind = coverage.gaps.iter().filter(|gap| blinds_processes(gap.cause));
+    let mut gaps: Vec<(u64, u64)> =
+        blind.map(|gap| (gap.from.boot.0, gap.to.boot.0.min(coverage.end.boot.0))).collect();
+    gaps.sort_unstable();
+    let mut covered_ns = coverage.end.boot.0.saturating_sub(coverage.start.boot.0);
+    let mut reached = coverage.start.boot.0;
+    for (from, to) in gaps {
+        covered_ns = covered_ns.saturating_sub(to.saturating_sub(from.max(reached)));
+        reached = reached.max(to);
+    }
+    Ms(covered_ns / 1_000_000)
+}
+
+fn line(gap: &Gap) -> GapLine {
+    GapLine {
+        from: rfc3339(gap.from.wall),
+        to: rfc3339(gap.to.wall),
+        cause: gap.cause,
+        gpu: gap.gpu.clone(),
+        size: gap.size,
+    }
+}
+
+/// Every UNKNOWN, once.
+pub(super) fn unknown_lines(watch: &Watch) -> Vec<UnknownLine> {
+    let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
+    let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
+    let lines = all.into_iter().map(|unknown| UnknownLine {
+        reason: unknown.word(),
+        gpu: unknown.gpu.clone(),
+        call: unknown.call,
+        code: unknown.code,
+        is_evidence: is_evidence(unknown.reason),
+    });
+    lines.collect()
+}
+
+/// Whether it is about evidence (how busy, how much memory, who touched) and not about what is booked.
+const fn is_evidence(reason: UnknownReason) -> bool {
+    matches!(
+        reason,
+        UnknownReason::NoSamples
+            | UnknownReason::ValueNotAvailable
+            | UnknownReason::MaxMemoryZero
+            | UnknownReason::SampleStale
+            | UnknownReason::SleepNotObserved
+            | UnknownReason::DeviceTouchOff
+            | UnknownReason::ProcessListNotSupported
+            | UnknownReason::MigNeedsPrivilege
+    )
+}
+
+/// What watching device opens found.
+pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
+    let off_because = watch.touch_off_because.clone();
+    let on = off_because.is_none();
+    DeviceTouch {
+        on,
+        off_because,
+        touched: on.then_some(watch.processes.touched_count()),
+        without_row: on.then_some(watch.touched_without_row),
+        rows_untouched: on.then_some(watch.rows_untouched),
+    }
+}
+
+/// Wall-clock microseconds as RFC 3339 text in UTC.
+fn rfc3339(wall: WallUs) -> String {
+    let us = i64::try_from(wall.0).unwrap_or(i64::MAX);
+    match Timestamp::from_microsecond(us) {
+        Ok(timestamp) => format!("{timestamp:.6}"),
+        // Past the calendar's end: the number itself, rather than another moment.
+        Err(_) => format!("{} us since 1970", wall.0),
+    }
+}

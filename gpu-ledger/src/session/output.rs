@@ -1,0 +1,159 @@
+//! Where a report goes: a stream, or a file that is complete or untouched.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Why a report could not be put where it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutputError {
+    /// The file cannot be written.
+    #[error("cannot write {path}: {cause}; give --output another file, or - for stdout")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The stream cannot be written.
+    #[error("cannot write the report: {0}")]
+    Stream(io::Error),
+}
+
+/// Where the report goes. Opened before anything is run, so that a wrong name costs nothing.
+pub(super) enum Output {
+    Stdout,
+    Stderr,
+    /// Written beside, then renamed over: a reader never sees half a report.
+    Beside { path: PathBuf, draft: PathBuf, file: File },
+    /// No regular file (a pipe, a device): written as it is.
+    Stream { path: PathBuf, file: File },
+}
+
+impl Output {
+    /// `-` is stdout; no path is stdout too, or stderr where a command owns stdout.
+    pub(super) fn open(path: Option<PathBuf>, to_stdout: bool) -> Result<Self, OutputError> {
+        match path {
+            None if to_stdout => Ok(Self::Stdout),
+            None => Ok(Self::Stderr),
+            Some(path) if path.as_os_str() == "-" => Ok(Self::Stdout),
+            Some(path) => Self::open_file(path),
+        }
+    }
+
+    fn open_file(path: PathBuf) -> Result<Self, OutputError> {
+        let failed = |cause| OutputError::File { path: path.clone(), cause };
+        match std::fs::metadata(&path) {
+            Ok(found) if !found.is_file() => {
+                let file = OpenOptions::new().write(true).open(&path).map_err(failed)?;
+                Ok(Self::Stream { path, file })
+            }
+            // A link is followed, so that what is replaced is the file and not the link.
+            Ok(_) => Self::beside(std::fs::canonicalize(&path).map_err(failed)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::beside(path),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn beside(path: PathBuf) -> Result<Self, OutputError> {
+        let failed = |cause| OutputError::File { path: path.clone(), cause };
+        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
+        let mut draft_name = std::ffi::OsString::from(".");
+        draft_name.push(name);
+        draft_name.push(format!(".{}.draft", std::process::id()));
+        let draft = path.with_file_name(draft_name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&draft).map_err(failed)?;
+        Ok(Self::Beside { path, draft, file })
+    }
+
+    /// Writes the whole report. A reader that closed its end has seen enough: no error.
+    pub(super) fn write(mut self, page: &str) -> Result<(), OutputError> {
+        match &mut self {
+            Self::Stdout => stream(&mut io::stdout().lock(), page),
+            Self::Stderr => stream(&mut io::stderr().lock(), page),
+            Self::Stream { path, file } => {
+                let written = pipe_closed_is_fine(file.write_all(page.as_bytes()));
+                written.map_err(|cause| OutputError::File { path: path.clone(), cause })
+            }
+            Self::Beside { path, draft, file } => replace(path, draft, file, page)
+                .map_err(|cause| OutputError::File { path: path.clone(), cause }),
+        }
+    }
+}
+
+impl Drop for Output {
+    /// A draft that was not renamed, because nothing ran or the disk was full, does not stay behind.
+    fn drop(&mut self) {
+        if let Self::Beside { draft, .. } = self {
+            // Renamed by now, in the usual case.
+            let _ = std::fs::remove_file(draft);
+        }
+    }
+}
+
+fn replace(path: &Path, draft: &Path, file: &mut File, page: &str) -> io::Result<()> {
+    file.write_all(page.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(draft, path)
+}
+
+fn stream(to: &mut impl io::Write, page: &str) -> Result<(), OutputError> {
+    let written = to.write_all(page.as_bytes()).and_then(|()| to.flush());
+    pipe_closed_is_fine(written).map_err(OutputError::Stream)
+}
+
+fn pipe_closed_is_fine(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// A line of ours on stderr, beside whatever the command writes there.
+pub(super) fn complain(line: &str) {
+    // Nothing can be done where even stderr is closed.
+    let _ = writeln!(io::stderr(), "gpu-ledger: {line}");
+}
+
+/// The last resort for a report whose file is lost.
+pub(super) fn to_stderr(page: &str) {
+    // As above.
+    let _ = io::stderr().write_all(page.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_replaces_the_old_one_and_leaves_no_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "old").unwrap();
+        Output::open(Some(path.clone()), false).unwrap().write("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_output_that_is_given_up_leaves_the_old_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "old").unwrap();
+        drop(Output::open(Some(path.clone()), false).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_said_before_anything_runs() {
+        let error = Output::open(Some("/nonexistent/report".into()), false).err().unwrap();
+        assert!(error.to_string().contains("/nonexistent/report"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let full = Output::open(Some("/dev/full".into()), false).unwrap();
+        assert!(full.write("report").is_err());
+    }
+}

@@ -1,0 +1,310 @@
+//! The side that knows who: kernel events, drained into the table of lifetimes.
+//!
+//! Order matters at the start: attach first, prove the events right, then seed from procfs, so that
+//! nothing falls between the two; what the seed says and an event contradicts, the event wins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tokio::io::unix::AsyncFd;
+
+use crate::clock::{Clock, ClockHistory, Stamp};
+use crate::coverage::{Coverage, Gap};
+use crate::identity::{Applied, CgroupMounts, CgroupPaths, ForgetProof, Lifetimes, Procfs};
+use crate::kernel::selftest::{self, KnownChild, Mismatch};
+use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
+use crate::session::launch::PROBE_WORD;
+use crate::session::report::Events;
+use crate::unit::{BootNs, Pid};
+use crate::unknown::GapCause;
+
+/// Minor number of `/dev/nvidiactl`, the control device that every client opens
+/// (open-gpu-kernel-modules 595.45.04, `kernel-open/common/inc/nv-chardev-numbers.h`).
+const CONTROL_MINOR: u32 = 255;
+
+/// Why no process can be named by its events.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProcessesError {
+    /// The kernel side could not be had.
+    #[error(transparent)]
+    Kernel(#[from] crate::kernel::KernelError),
+    /// procfs or cgroupfs could not be read.
+    #[error(transparent)]
+    Identity(#[from] crate::identity::IdentityError),
+    /// What the events say of a known child is not what procfs says.
+    #[error("the start-up self-test failed: {0}; no event of this kernel is believed")]
+    SelfTest(String),
+    /// The ring's descriptor cannot be waited for.
+    #[error("the event ring cannot be polled: {0}")]
+    Poll(std::io::Error),
+}
+
+/// A process that ended, for those who provoke reads.
+pub(super) struct Exited {
+    pub(super) key: ProcessKey,
+    /// Minor numbers of the GPUs it was seen to open; `None` where opens are not watched.
+    pub(super) gpu_minors: Option<BTreeSet<u32>>,
+}
+
+/// Everything known of processes, and since when.
+pub(super) struct Processes {
+    clock: Clock,
+    pub(super) history: ClockHistory,
+    pub(super) lifetimes: Lifetimes,
+    pub(super) coverage: Coverage,
+    cgroups: CgroupPaths,
+    mounts: CgroupMounts,
+    procfs: Procfs,
+    tracer: Option<AsyncFd<Tracer>>,
+    /// Which GPUs the living were seen to open, by minor number.
+    touching: BTreeMap<ProcessKey, BTreeSet<u32>>,
+    touched_count: u64,
+    /// Records that could not be decoded: each is a loss of its own.
+    undecoded: u64,
+    rescan_due: bool,
+}
+
+impl Processes {
+    /// Sees nothing: no process can be named, and every moment from now on is a gap.
+    pub(super) fn blind(clock: Clock) -> Self {
+        let now = clock.now();
+        let gap = Gap { cause: GapCause::AgentDown, gpu: None, from: now, to: now, size: None };
+        Self::new(clock, now, None, vec![gap], CgroupMounts::default())
+    }
+
+    /// Attaches, tests, seeds. From its return on every process event is received or counted.
+    pub(super) fn watch(clock: Clock, options: &TracerOptions) -> Result<Self, ProcessesError> {
+        let proc_root = options.proc_root.clone();
+        let mounts = CgroupMounts::read(&proc_root, Path::new("/"))?;
+        let tracer = Tracer::attach(options)?;
+        let start = clock.now();
+        let tracer = pollable(tracer)?;
+        let mut this = Self::new(clock, start, Some(tracer), Vec::new(), mounts);
+        this.self_test()?;
+        this.cgroups.scan(&this.mounts);
+        this.rescan()?;
+        this.drain();
+        Ok(this)
+    }
+
+    fn new(
+        clock: Clock,
+        start: Stamp,
+        tracer: Option<AsyncFd<Tracer>>,
+        gaps: Vec<Gap>,
+        mounts: CgroupMounts,
+    ) -> Self {
+        let mut history = ClockHistory::default();
+        history.observe(start);
+        Self {
+            clock,
+            history,
+            lifetimes: Lifetimes::default(),
+            coverage: Coverage { start, end: start, gaps },
+            cgroups: CgroupPaths::default(),
+            mounts,
+            procfs: Procfs::new(PathBuf::from("/proc")),
+            tracer,
+            touching: BTreeMap::new(),
+            touched_count: 0,
+            undecoded: 0,
+            rescan_due: false,
+        }
+    }
+
+    /// Waits until the kernel side forces a wake-up because the ring fills; for ever without one.
+    pub(super) async fn ring_fills(&self) {
+        let Some(tracer) = &self.tracer else { return std::future::pending().await };
+        match tracer.readable().await {
+            // Cleared before the drain that follows: what comes in between wakes again.
+            Ok(mut ready) => ready.clear_ready(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Takes everything that is in the ring, and turns what was lost into gaps.
+    pub(super) fn drain(&mut self) -> Vec<Exited> {
+        let began = self.clock.now();
+        self.history.observe(began);
+        let Some(tracer) = &mut self.tracer else {
+            // Blind: the one gap grows.
+            self.coverage.end = began;
+            if let Some(gap) = self.coverage.gaps.first_mut() {
+                gap.to = began;
+            }
+            return Vec::new();
+        };
+        let mut events = Vec::new();
+        let mut undecoded = 0_u64;
+        let losses = tracer.get_mut().drain_and_confirm(|event| match event {
+            Ok(event) => events.push(event),
+            Err(error) => {
+                tracing::error!(%error, "a record of our own kernel side cannot be read");
+                undecoded = undecoded.saturating_add(1);
+            }
+        });
+        let exited = events.iter().filter_map(|event| self.apply(event)).collect();
+        match losses {
+            Ok(losses) => {
+                for loss in losses {
+                    self.lose(loss.after, loss.before, Some(loss.count), began);
+                }
+            }
+            // Without the counters nobody can say that nothing was lost.
+            Err(error) => {
+                tracing::error!(%error, "the loss counters cannot be read");
+                self.lose(Some(self.coverage.end.boot), None, None, began);
+            }
+        }
+        if undecoded > 0 {
+            self.undecoded = self.undecoded.saturating_add(undecoded);
+            self.lose(Some(self.coverage.end.boot), None, Some(undecoded), began);
+        }
+        self.coverage.end = began;
+        if std::mem::take(&mut self.rescan_due)
+            && let Err(error) = self.rescan()
+        {
+            tracing::error!(%error, "procfs cannot be read again after a loss");
+        }
+        exited
+    }
+
+    /// Looks at procfs: at the start for those already living, after a loss for what was missed.
+    fn rescan(&mut self) -> Result<(), ProcessesError> {
+        let snapshot = self.procfs.snapshot(&self.clock, &self.mounts)?;
+        for (cgroup, path) in snapshot.processes.iter().flat_map(|seen| &seen.cgroups) {
+            self.cgroups.learn(*cgroup, path);
+        }
+        let seeded = self.lifetimes.reseed(&snapshot);
+        tracing::debug!(?seeded, "procfs read");
+        Ok(())
+    }
+
+    fn self_test(&mut self) -> Result<(), ProcessesError> {
+        let Some(tracer) = &mut self.tracer else { return Ok(()) };
+        let known = KnownChild {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: vec![OsString::from(PROBE_WORD)],
+        };
+        let mut events = Vec::new();
+        let outcome = selftest::run(tracer.get_mut(), &known, Path::new("/proc"), |event| {
+            events.extend(event.ok());
+        })?;
+        for event in &events {
+            self.apply(event);
+        }
+        if outcome.passed() {
+            return Ok(());
+        }
+        let absent = outcome.absent.iter().map(|event| format!("the {event} event never came"));
+        let differing = outcome.mismatches.iter().map(|one| {
+            let Mismatch { event, field, recorded, expected } = one;
+            format!("{event} {field} is {recorded}, procfs says {expected}")
+        });
+        let faults: Vec<String> = absent.chain(differing).collect();
+        Err(ProcessesError::SelfTest(faults.join("; ")))
+    }
+
+    fn apply(&mut self, event: &Event) -> Option<Exited> {
+        if let Event::CgroupMade(made) = event {
+            self.cgroups.apply(made);
+        }
+        if let Event::DeviceTouch(touch) = event
+            && touch.minor != CONTROL_MINOR
+        {
+            self.touching.entry(touch.subject.key).or_default().insert(touch.minor);
+        }
+        match self.lifetimes.apply(event) {
+            Applied::Exited { key, .. } => {
+                let minors = self.touching.remove(&key).unwrap_or_default();
+                Some(Exited { key, gpu_minors: self.touch_is_on().then_some(minors) })
+            }
+            Applied::Touched(key) => {
+                let ours = key.pid.0 == std::process::id();
+                self.touched_count = self.touched_count.saturating_add(u64::from(!ours));
+                None
+            }
+            Applied::Nothing | Applied::Forked(_) | Applied::Executed(_) => None,
+        }
+    }
+
+    /// One loss becomes one gap; what lived in it is in doubt until procfs was read again.
+    fn lose(
+        &mut self,
+        after: Option<BootNs>,
+        before: Option<BootNs>,
+        size: Option<u64>,
+        now: Stamp,
+    ) {
+        let from = after.and_then(|at| self.history.stamp_of(at)).unwrap_or(self.coverage.start);
+        let to = before.and_then(|at| self.history.stamp_of(at)).unwrap_or(now);
+        self.lifetimes.event_gap(from.boot, to.boot);
+        let gap = Gap { cause: GapCause::EventLost, gpu: None, from, to, size };
+        self.coverage.gaps.push(gap);
+        self.rescan_due = true;
+    }
+
+    /// Forgets the dead whose rows can no longer come.
+    pub(super) fn forget(&mut self, reads_began: BootNs, listed_unbooked: &BTreeSet<Pid>) {
+        self.lifetimes.forget(&ForgetProof { reads_began, listed_unbooked });
+    }
+
+    /// Whether opens of NVIDIA devices are watched.
+    pub(super) fn touch_is_on(&self) -> bool {
+        self.touch_off_because().is_none()
+    }
+
+    /// Why opens of NVIDIA devices are not watched; `None` while they are.
+    pub(super) fn touch_off_because(&self) -> Option<String> {
+        let Some(tracer) = &self.tracer else {
+            return Some("process events are not received".to_owned());
+        };
+        match tracer.get_ref().device_touch() {
+            DeviceTouchState::On { .. } => None,
+            DeviceTouchState::Off { reason } => Some(reason.clone()),
+        }
+    }
+
+    /// Processes seen to open an NVIDIA device, our own left out.
+    pub(super) const fn touched_count(&self) -> u64 {
+        self.touched_count
+    }
+
+    /// Stops the kernel side, takes what is left, and counts: now nothing is on its way any more,
+    /// so produced = received + lost must hold exactly. `None` without events.
+    pub(super) fn stop(&mut self) -> Option<Events> {
+        self.drain();
+        let mut tracer = self.tracer.take()?.into_inner();
+        if let Err(error) = tracer.detach() {
+            tracing::error!(%error, "the kernel programs cannot be detached");
+        }
+        let mut events = Vec::new();
+        let now = self.clock.now();
+        let losses = tracer.drain_and_confirm(|event| events.extend(event.ok()));
+        for event in &events {
+            self.apply(event);
+        }
+        for Loss { count, after, before, .. } in losses.unwrap_or_default() {
+            self.lose(after, before, Some(count), now);
+        }
+        let counts = tracer.counts().ok()?;
+        if let Ok(Err(imbalance)) = tracer.balance() {
+            tracing::error!(%imbalance, "events do not balance: a bug of gpu-ledger");
+        }
+        Some(Events {
+            produced: counts.produced().total(),
+            received: tracer.sequence().received().total(),
+            lost: counts.lost().total(),
+        })
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "the tracer keeps its ring's descriptor as long as it lives, which is all that the \
+              unsafe constructor would have us promise"
+)]
+fn pollable(tracer: Tracer) -> Result<AsyncFd<Tracer>, ProcessesError> {
+    AsyncFd::new(tracer).map_err(ProcessesError::Poll)
+}

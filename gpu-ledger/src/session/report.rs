@@ -1,0 +1,307 @@
+//! The report of a trace as a value: what `--json` writes, field for field.
+//!
+//! Every field is always there; one that does not apply, or that nobody could know, is null, and
+//! then `unknown` says why. The schema is `gpu-ledger/schema/trace.v1.schema.json`.
+
+use serde::Serialize;
+
+use crate::identity::Basis;
+use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
+use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
+
+/// The word in the `format` field.
+pub const FORMAT: &str = "gpu-ledger-trace";
+/// The number in the `version` field; raised when a field changes its meaning or goes.
+pub const VERSION: u32 = 1;
+
+/// Everything one trace has to say.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: &'static str,
+    /// [`VERSION`].
+    pub version: u32,
+    /// `real` or `simulated`; null where no driver answered.
+    pub driver: Option<&'static str>,
+    /// Driver version; null where no driver answered.
+    pub driver_version: Option<String>,
+    /// A test shifted the wall clock.
+    pub test_clock: bool,
+    /// What was run and what it and its descendants held; null for `--for`.
+    pub command: Option<Command>,
+    /// What the rest of the host held.
+    pub host: Block,
+    /// The statement of every GPU: its four parts add up to the period.
+    pub gpus: Vec<Gpu>,
+    /// Settled milliseconds without a name, by reason.
+    pub unattributed: Vec<Unattributed>,
+    /// Rows that still run: accrued, not booked.
+    pub open: Vec<Open>,
+    /// Processes that hold a GPU and can never have a row.
+    pub no_driver_row: Vec<NoDriverRow>,
+    /// What could not be known, and why.
+    pub unknown: Vec<UnknownLine>,
+    /// Kernel events; null where none could be had.
+    pub events: Option<Events>,
+    /// Which processes were seen to open a GPU.
+    pub device_touch: DeviceTouch,
+    /// Final rows that coverage should have named and did not: anything but 0 is a bug. Null where
+    /// there was no coverage to miss anything in.
+    pub missed_in_coverage: Option<u64>,
+    /// When and what could be seen; null where no process event could be had.
+    pub coverage: Option<CoverageLines>,
+}
+
+/// The traced command.
+#[derive(Clone, Debug, Serialize)]
+pub struct Command {
+    /// Its arguments as given.
+    pub argv: Vec<String>,
+    /// Its exit status, 128 + n after signal n; null where it could not be had.
+    pub exit_status: Option<i32>,
+    /// Its settlements and accounts.
+    #[serde(flatten)]
+    pub block: Block,
+}
+
+/// Settlements of one part of the host, and their sum by account.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Block {
+    /// Per account, largest first.
+    pub accounts: Vec<Account>,
+    /// Per process and span, by start.
+    pub settlements: Vec<Settled>,
+}
+
+/// One account's line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Account {
+    /// Its name.
+    pub account: String,
+    /// Settlements.
+    pub settlements: u64,
+    /// Union of its spans over each GPU within the period, summed over the GPUs.
+    pub held_ms: Ms,
+    /// Of that, no other account held the same GPU.
+    pub alone_ms: Ms,
+    /// Of that, another account held it too.
+    pub shared_ms: Ms,
+    /// Of that, held where nobody could see who else did.
+    pub uncovered_ms: Ms,
+    /// Plain sum of the driver's `time` of its rows: may exceed wall time.
+    pub span_ms_total: Ms,
+}
+
+/// One settlement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settled {
+    /// `<first 8 of the GPU's UUID>-<pid>-<startTime µs>`.
+    pub id: String,
+    /// Host name.
+    pub host: String,
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Its index when it was read.
+    pub gpu_index: u32,
+    /// Its product name.
+    pub gpu_name: String,
+    /// The driver's pid.
+    pub pid: Pid,
+    /// The driver's `startTime`; null where it gave none.
+    pub start_time_us: Option<WallUs>,
+    /// The driver's `time`.
+    pub held_ms: Ms,
+    /// Nobody else held the GPU.
+    pub alone_ms: Ms,
+    /// Somebody else did.
+    pub shared_ms: Ms,
+    /// Outside what was seen: before coverage, or in a gap.
+    pub uncovered_ms: Ms,
+    /// Asleep inside the span; null where not observed.
+    pub asleep_ms: Option<Ms>,
+    /// Busy at least this long.
+    pub busy_ms_low: Option<Ms>,
+    /// Busy at most this long.
+    pub busy_ms_high: Option<Ms>,
+    /// From how many samples.
+    pub busy_samples: Option<u64>,
+    /// `stats_v2`, `process_samples` or `stats_v1`.
+    pub busy_source: Option<&'static str>,
+    /// Peak device memory.
+    pub max_memory_bytes: Option<Bytes>,
+    /// The account it is billed to; `unattributed` where nobody knows.
+    pub account: String,
+    /// The program; null where nobody knows.
+    pub program: Option<String>,
+    /// Its arguments, invalid bytes and control characters as `\xHH`; null where nobody knows.
+    pub argv: Option<Vec<String>>,
+    /// The argument bytes in base64, only where they are not UTF-8.
+    pub argv_b64: Option<String>,
+    /// True length of the arguments in bytes.
+    pub argv_length: Option<u64>,
+    /// Whether `argv` is cut.
+    pub argv_truncated: Option<bool>,
+    /// What the name rests on.
+    pub basis: Option<Basis>,
+    /// Why there is no name.
+    pub reason: Option<NamelessReason>,
+    /// Why the milliseconds are in doubt.
+    pub dispute: Option<DisputeReason>,
+    /// What a reader should know.
+    pub flags: Vec<Flag>,
+}
+
+/// The statement of one GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gpu {
+    /// Which.
+    pub gpu_uuid: GpuUuid,
+    /// Its index.
+    pub gpu_index: u32,
+    /// Its product name.
+    pub gpu_name: String,
+    /// Length of the period.
+    pub period_ms: Ms,
+    /// Held by exactly one process.
+    pub alone_ms: Ms,
+    /// Held by several.
+    pub shared_ms: Ms,
+    /// Held by none.
+    pub free_ms: Ms,
+    /// Not seen.
+    pub uncovered_ms: Ms,
+    /// Most dead rows seen in one read; null where none was read. At 128 the driver evicts.
+    pub dead_rows_seen_max: Option<u64>,
+    /// Rows that may have been lost unread; null where even the number is not known.
+    pub possibly_lost: Option<u64>,
+}
+
+/// One reason's line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unattributed {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Why.
+    pub reason: NamelessReason,
+    /// Settlements.
+    pub count: u64,
+    /// Their milliseconds.
+    pub held_ms: Ms,
+}
+
+/// A row that still runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Open {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Whose.
+    pub pid: Pid,
+    /// Since when; null where a dead row of the same pid hides it.
+    pub start_time_us: Option<WallUs>,
+    /// Held until the end of the trace.
+    pub accrued_ms: Option<Ms>,
+    /// Device memory it holds now.
+    pub memory_bytes: Option<Bytes>,
+    /// Its account; `unattributed` where nobody knows.
+    pub account: String,
+    /// Belongs to the traced command.
+    pub of_command: bool,
+    /// Why something about it is unknown.
+    pub reason: Option<String>,
+}
+
+/// A process that holds a GPU and has no row.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoDriverRow {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Who.
+    pub pid: Pid,
+    /// Its account; `unattributed` where nobody knows.
+    pub account: String,
+    /// Age of the process; null where its start is not known.
+    pub age_ms: Option<Ms>,
+    /// Device memory it holds.
+    pub memory_bytes: Option<Bytes>,
+}
+
+/// One UNKNOWN.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnknownLine {
+    /// The word.
+    pub reason: String,
+    /// About which GPU.
+    pub gpu: Option<GpuUuid>,
+    /// Which call would have told.
+    pub call: Option<&'static str>,
+    /// Its return code.
+    pub code: Option<u32>,
+    /// About evidence beside the bill, not about what is on it.
+    #[serde(skip)]
+    pub is_evidence: bool,
+}
+
+impl Report {
+    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.unknown.iter().all(|line| line.is_evidence)
+            && self.unattributed.is_empty()
+            && self.missed_in_coverage == Some(0)
+            && self.coverage.as_ref().is_some_and(|coverage| coverage.gaps.is_empty())
+    }
+}
+
+/// Kernel events, counted on both sides.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Events {
+    /// By the kernel programs.
+    pub produced: u64,
+    /// By us.
+    pub received: u64,
+    /// For want of room in the ring.
+    pub lost: u64,
+}
+
+/// What watching device opens found.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceTouch {
+    /// Whether opens were watched.
+    pub on: bool,
+    /// Why not; null while on.
+    pub off_because: Option<String>,
+    /// Processes seen to open a GPU; null while off.
+    pub touched: Option<u64>,
+    /// Of those that ended, how many never had a row; null while off.
+    pub without_row: Option<u64>,
+    /// Settled processes that were never seen to open one; null while off.
+    pub rows_untouched: Option<u64>,
+}
+
+/// When and what could be seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoverageLines {
+    /// RFC 3339.
+    pub start: String,
+    /// RFC 3339.
+    pub end: String,
+    /// The time between, less the gaps in process events.
+    pub covered_ms: Ms,
+    /// Every interval not seen.
+    pub gaps: Vec<GapLine>,
+}
+
+/// One gap.
+#[derive(Clone, Debug, Serialize)]
+pub struct GapLine {
+    /// RFC 3339.
+    pub from: String,
+    /// RFC 3339.
+    pub to: String,
+    /// Why.
+    pub cause: GapCause,
+    /// Which GPU's rows; null where it is about process events.
+    pub gpu: Option<GpuUuid>,
+    /// How many events or rows; null where not known.
+    pub size: Option<u64>,
+}

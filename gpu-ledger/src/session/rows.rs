@@ -1,0 +1,199 @@
+//! The side that knows how much: one GPU's rows as the reads bring them, and what the session makes
+//! of them.
+
+use std::collections::BTreeMap;
+
+use crate::accounting::driver::GpuFacts;
+use crate::accounting::reading::{Holder, OpenRow};
+use crate::accounting::Window;
+use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
+use crate::clock::Stamp;
+use crate::coverage::Gap;
+use crate::unit::{BootNs, Pid};
+use crate::unknown::{GapCause, Observed, Unknown};
+
+/// One GPU in the eyes of the session.
+pub(super) struct GpuRows {
+    pub(super) facts: GpuFacts,
+    worker: GpuWorker,
+    /// Rows that run, as of the last read.
+    pub(super) open: Vec<OpenRow>,
+    /// Who held the device, as of the last time that was asked.
+    pub(super) holders: Vec<Holder>,
+    /// Holders in whose place no row was found, since when.
+    rowless: BTreeMap<Pid, Rowless>,
+    /// The last read that brought a list, or the answer that accounting is off.
+    pub(super) last_good: Option<Window>,
+    /// The first such read.
+    pub(super) first_good: Option<Window>,
+    /// Accounting was off at the last read.
+    pub(super) accounting_off: bool,
+    pub(super) dead_rows_max: Option<usize>,
+    /// Gaps in what this GPU's rows can tell.
+    pub(super) gaps: Vec<Gap>,
+    /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
+    touching_exits: Option<u64>,
+    /// CPU time in driver calls, in ns.
+    pub(super) driver_cpu_ns: u64,
+    /// When the last read began, whatever came of it.
+    last_read_began: Option<BootNs>,
+    /// A call hangs: no read will come before it returns.
+    pub(super) stalled: bool,
+    /// What the last read could not say.
+    pub(super) unknowns: Vec<Unknown>,
+}
+
+/// A holder without a row.
+#[derive(Clone, Copy)]
+struct Rowless {
+    since: Stamp,
+    /// A second read found no row either: the first had not merely come too early.
+    confirmed: bool,
+}
+
+impl GpuRows {
+    pub(super) fn new(facts: GpuFacts, worker: GpuWorker) -> Self {
+        Self {
+            facts,
+            worker,
+            open: Vec::new(),
+            holders: Vec::new(),
+            rowless: BTreeMap::new(),
+            last_good: None,
+            first_good: None,
+            accounting_off: false,
+            dead_rows_max: None,
+            gaps: Vec::new(),
+            touching_exits: Some(0),
+            driver_cpu_ns: 0,
+            last_read_began: None,
+            stalled: false,
+            unknowns: Vec::new(),
+        }
+    }
+
+    pub(super) const fn worker(&self) -> &GpuWorker {
+        &self.worker
+    }
+
+    /// Whether it was read at all.
+    pub(super) const fn was_read(&self) -> bool {
+        self.last_read_began.is_some()
+    }
+
+    /// Whether a read that began after `asked` has come to its end.
+    pub(super) fn was_read_after(&self, asked: BootNs) -> bool {
+        self.last_read_began.is_some_and(|began| began > asked)
+    }
+
+    /// Asks for a read.
+    pub(super) fn request(&mut self, sweep: bool, processes: bool) {
+        let touching_exits = self.touching_exits.replace(0);
+        self.worker.request(ReadRequest { sweep, processes, touching_exits });
+    }
+
+    /// An exit that this GPU's driver may have written a row about.
+    pub(super) fn exit_touched(&mut self) {
+        self.touching_exits = self.touching_exits.and_then(|count| count.checked_add(1));
+    }
+
+    /// Events were lost: how many exits there were is not known.
+    pub(super) const fn exits_lost(&mut self) {
+        self.touching_exits = None;
+    }
+
+    /// Whether the driver names this minor number for the device file. `true` where it does not say.
+    pub(super) fn is_minor(&self, minor: u32) -> bool {
+        self.facts.minor.known().is_none_or(|known| *known == minor)
+    }
+
+    /// Takes in what stands beside the findings.
+    pub(super) fn take(&mut self, outcome: &ReadOutcome) {
+        self.driver_cpu_ns = self.driver_cpu_ns.saturating_add(outcome.cost.cpu_ns());
+        self.last_read_began = Some(outcome.window.began.boot);
+        self.stalled = false;
+        self.unknowns.clone_from(&outcome.unknowns);
+        self.open.clone_from(&outcome.open);
+        if outcome.dead_rows.is_some() {
+            self.dead_rows_max = Some(outcome.dead_rows_max);
+        }
+        self.accounting_off = outcome.listing == ListingState::AccountingOff;
+        if outcome.listing != ListingState::Missing {
+            self.last_good = Some(outcome.window);
+            self.first_good.get_or_insert(outcome.window);
+        }
+        self.weigh_rowless(outcome);
+    }
+
+    /// A holder has no row if two reads in turn show none: after the first it may merely have been
+    /// opened between the two lists.
+    fn weigh_rowless(&mut self, outcome: &ReadOutcome) {
+        let has_row = |pid: Pid| {
+            let in_findings = || outcome.findings.iter().filter_map(super::row_of);
+            outcome.open.iter().any(|row| row.pid == pid)
+                || in_findings().any(|found| found.row.pid == pid)
+        };
+        let listed_rows = outcome.listing == ListingState::Listed;
+        self.rowless.retain(|pid, one| one.confirmed || !listed_rows || !has_row(*pid));
+        if listed_rows || self.accounting_off {
+            for one in self.rowless.values_mut() {
+                one.confirmed = true;
+            }
+        }
+        let Some(holders) = &outcome.holders else { return };
+        self.holders.clone_from(holders);
+        self.rowless.retain(|pid, _| holders.iter().any(|holder| holder.pid == *pid));
+        for holder in holders.iter().filter(|holder| !has_row(holder.pid)) {
+            let since = outcome.window.ended;
+            let confirmed = self.accounting_off;
+            self.rowless.entry(holder.pid).or_insert(Rowless { since, confirmed });
+        }
+    }
+
+    /// Holders that have no row, with what they hold.
+    pub(super) fn rowless(&self) -> impl Iterator<Item = (&Holder, Stamp)> {
+        self.holders.iter().filter_map(|holder| {
+            let rowless = self.rowless.get(&holder.pid).filter(|rowless| rowless.confirmed)?;
+            Some((holder, rowless.since))
+        })
+    }
+
+    /// Since when a process was seen to hold this GPU without a row.
+    pub(super) fn rowless_since(&self, pid: Pid) -> Option<BootNs> {
+        self.rowless.get(&pid).filter(|rowless| rowless.confirmed).map(|one| one.since.boot)
+    }
+
+    /// The product's name, or that the driver did not say.
+    pub(super) fn name(&self) -> String {
+        match &self.facts.name {
+            Observed::Known(name) => name.clone(),
+            Observed::Unknown(reason) => format!("name unknown: {reason}"),
+        }
+    }
+
+    /// Rows that may have been lost unread: `None` where a gap's size is not known.
+    pub(super) fn possibly_lost(&self) -> Option<u64> {
+        let sizes = self.gaps.iter().filter(|gap| hides_rows(gap.cause)).map(|gap| gap.size);
+        sizes.sum()
+    }
+}
+
+/// Whether a gap of this cause means that rows may be missing: nobody can then say that a GPU was free.
+pub(super) const fn hides_rows(cause: GapCause) -> bool {
+    match cause {
+        GapCause::RowsPossiblyEvicted
+        | GapCause::ClearedOrReset
+        | GapCause::RowOverwritten
+        | GapCause::RowVanished
+        | GapCause::AccountingOff
+        | GapCause::EpochBroken
+        | GapCause::Released => true,
+        // Rows outlive these: the first read after them shows whether any is missing, and says so by
+        // one of the causes above.
+        GapCause::AgentDown
+        | GapCause::EventLost
+        | GapCause::QueueOverflow
+        | GapCause::DiskFull
+        | GapCause::NvmlCallTimeout => false,
+    }
+}

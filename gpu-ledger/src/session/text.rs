@@ -1,0 +1,350 @@
+//! The report for people: at most 80 columns, nothing raw from a process, nothing left out that a
+//! reader would need to trust the number above it.
+
+use std::fmt::{self, Write as _};
+
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::session::report::{Account, Block, Gpu, Open, Report, Settled};
+use crate::unit::{Bytes, Ms};
+use crate::unknown::GapCause;
+
+/// Process lines shown under one account; the rest is counted, and whole in `--json`.
+const PROCESSES_SHOWN_MAX: usize = 4;
+/// Columns of the account's name.
+const NAME_WIDTH: usize = 22;
+/// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
+const DEAD_ROWS_KEPT: u64 = 128;
+
+/// The whole report.
+#[must_use]
+pub(super) fn render(report: &Report) -> String {
+    let mut page = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_report(&mut page, report);
+    page
+}
+
+fn write_report(page: &mut String, report: &Report) -> fmt::Result {
+    write_head(page, report)?;
+    for gpu in &report.gpus {
+        write_statement(page, gpu)?;
+    }
+    if let Some(command) = &report.command {
+        let status = match command.exit_status {
+            Some(status) => format!("exit status {status}"),
+            None => "exit status unknown".to_owned(),
+        };
+        let words = clip(&command.argv.join(" "), 76 - status.len() - "command ()".len());
+        writeln!(page, "\ncommand {words} ({status})")?;
+        write_block(page, &command.block, "held no GPU that the driver has a row for")?;
+        writeln!(page, "\nrest of the host")?;
+    } else {
+        writeln!(page, "\nhost")?;
+    }
+    write_block(page, &report.host, "nothing settled")?;
+    write_unattributed(page, report)?;
+    write_open(page, report)?;
+    write_coverage(page, report)
+}
+
+fn write_head(page: &mut String, report: &Report) -> fmt::Result {
+    let driver = match (report.driver, &report.driver_version) {
+        (Some("simulated"), _) => "SIMULATED DRIVER: no GPU was used".to_owned(),
+        (Some(_), Some(version)) => format!("driver {version}"),
+        (Some(_), None) => "driver version unknown".to_owned(),
+        (None, _) => "no driver answered: see unknown below".to_owned(),
+    };
+    writeln!(page, "gpu-ledger trace: {driver}")?;
+    if report.test_clock {
+        writeln!(page, "TEST CLOCK: the wall clock is shifted by GPU_LEDGER_TEST_CLOCK")?;
+    }
+    Ok(())
+}
+
+fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
+    writeln!(page, "GPU {} {}, period {}", gpu.gpu_index, gpu.gpu_name, gpu.period_ms)?;
+    let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
+    writeln!(
+        page,
+        "  {} + {}\n  + {} + {} = period",
+        part("alone", gpu.alone_ms),
+        part("shared", gpu.shared_ms),
+        part("free", gpu.free_ms),
+        part("uncovered", gpu.uncovered_ms),
+    )
+}
+
+fn write_block(page: &mut String, block: &Block, empty: &str) -> fmt::Result {
+    if block.accounts.is_empty() {
+        return writeln!(page, "  {empty}");
+    }
+    writeln!(
+        page,
+        "  {:NAME_WIDTH$} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
+        "account", "count", "held", "alone", "shared", "busy", "peak"
+    )?;
+    for account in &block.accounts {
+        let own: Vec<&Settled> =
+            block.settlements.iter().filter(|one| one.account == account.account).collect();
+        write_account(page, account, &own)?;
+    }
+    Ok(())
+}
+
+fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt::Result {
+    writeln!(
+        page,
+        "  {} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
+        cell(&account.account, NAME_WIDTH),
+        account.settlements,
+        account.held_ms,
+        account.alone_ms,
+        account.shared_ms,
+        busy(own),
+        peak(own),
+    )?;
+    for one in own.iter().take(PROCESSES_SHOWN_MAX) {
+        let basis = match (one.basis, one.reason) {
+            (Some(basis), _) => basis.as_str(),
+            (None, Some(reason)) => reason.as_str(),
+            (None, None) => "unknown",
+        };
+        let name = format!("  {}@{} {basis}", one.pid, one.gpu_index);
+        let marks: String = one.flags.iter().map(|flag| format!(" {flag}")).collect();
+        let dispute = one.dispute.map_or(String::new(), |why| format!(" DISPUTED {why}"));
+        writeln!(
+            page,
+            "  {} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}{marks}{dispute}",
+            cell(&name, NAME_WIDTH),
+            "",
+            one.held_ms,
+            one.alone_ms,
+            one.shared_ms,
+            busy(&[*one]),
+            peak(&[*one]),
+        )?;
+    }
+    match own.len().checked_sub(PROCESSES_SHOWN_MAX) {
+        Some(more) if more > 0 => writeln!(page, "    … {more} more, all of them in --json"),
+        _ => Ok(()),
+    }
+}
+
+/// The busy range in percent of the time held; `unknown` where one settlement's is.
+fn busy(own: &[&Settled]) -> String {
+    let mut sums = (0_u64, 0_u64, 0_u64);
+    for one in own {
+        let (Some(low), Some(high)) = (one.busy_ms_low, one.busy_ms_high) else {
+            return "no samples".to_owned();
+        };
+        sums.0 = sums.0.saturating_add(low.0);
+        sums.1 = sums.1.saturating_add(high.0);
+        sums.2 = sums.2.saturating_add(one.held_ms.0);
+    }
+    let (low, high, held) = sums;
+    let of_held = |ms: u64| ms.saturating_mul(100).checked_div(held);
+    match (of_held(low), of_held(high)) {
+        // What was held for less than a millisecond has no percentage.
+        (None, _) | (_, None) => "no samples".to_owned(),
+        (Some(0), Some(0 | 1)) => "<1 %".to_owned(),
+        (Some(low), Some(high)) if low == high => format!("{low} %"),
+        (Some(low), Some(high)) => format!("{low}..{high} %"),
+    }
+}
+
+/// The largest peak; a single unknown among them makes the largest unknown too.
+fn peak(own: &[&Settled]) -> String {
+    let peaks: Option<Vec<Bytes>> = own.iter().map(|one| one.max_memory_bytes).collect();
+    match peaks.and_then(|peaks| peaks.into_iter().max()) {
+        Some(bytes) => bytes.to_string(),
+        None => "unknown".to_owned(),
+    }
+}
+
+fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
+    if report.unattributed.is_empty() {
+        return writeln!(page, "\nunattributed: nothing");
+    }
+    writeln!(page, "\nunattributed")?;
+    for line in &report.unattributed {
+        let gpu = index_of(report, line);
+        writeln!(
+            page,
+            "  {:<26} GPU {gpu} {:>8} settlements {:>12}",
+            line.reason, line.count, line.held_ms
+        )?;
+    }
+    Ok(())
+}
+
+fn index_of(report: &Report, line: &super::report::Unattributed) -> String {
+    let gpu = report.gpus.iter().find(|gpu| gpu.gpu_uuid == line.gpu_uuid);
+    gpu.map_or_else(|| line.gpu_uuid.to_string(), |gpu| gpu.gpu_index.to_string())
+}
+
+fn write_open(page: &mut String, report: &Report) -> fmt::Result {
+    if report.open.is_empty() && report.no_driver_row.is_empty() {
+        return writeln!(page, "open: nothing");
+    }
+    if !report.open.is_empty() {
+        writeln!(page, "open: running still, accrued and not booked")?;
+    }
+    for open in &report.open {
+        write_open_line(page, open)?;
+    }
+    if !report.no_driver_row.is_empty() {
+        writeln!(page, "no driver row: holds a GPU and will never be settled")?;
+    }
+    for one in &report.no_driver_row {
+        let age = one.age_ms.map_or("unknown".to_owned(), |age| age.to_string());
+        let memory = one.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+        writeln!(
+            page,
+            "  {} pid {:<8} age {age:>10}  holds {memory}",
+            cell(&one.account, NAME_WIDTH),
+            one.pid
+        )?;
+    }
+    Ok(())
+}
+
+fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
+    let accrued = open.accrued_ms.map_or("unknown".to_owned(), |ms| ms.to_string());
+    let memory = open.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+    let reason = open.reason.as_ref().map_or(String::new(), |reason| format!("  ({reason})"));
+    writeln!(
+        page,
+        "  {} pid {:<8} so far {accrued:>9}  holds {memory}{reason}",
+        cell(&open.account, NAME_WIDTH),
+        open.pid
+    )
+}
+
+fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
+    match (&report.coverage, report.events) {
+        (Some(coverage), Some(events)) => {
+            writeln!(page, "coverage {} to {}", coverage.start, coverage.end)?;
+            writeln!(
+                page,
+                "  {} covered; events: {} produced = {} received + {} lost",
+                coverage.covered_ms, events.produced, events.received, events.lost
+            )?;
+        }
+        _ => writeln!(page, "coverage none: no process could be named by its events")?,
+    }
+    for gpu in &report.gpus {
+        match gpu.dead_rows_seen_max {
+            Some(seen) => writeln!(
+                page,
+                "  GPU {}: at most {seen} of {DEAD_ROWS_KEPT} dead rows seen at once{}",
+                gpu.gpu_index,
+                if seen >= DEAD_ROWS_KEPT { ": EVICTION HAS BEGUN" } else { "" }
+            )?,
+            None => writeln!(page, "  GPU {}: rows unknown", gpu.gpu_index)?,
+        }
+    }
+    write_touch(page, report)?;
+    let gaps = report.coverage.as_ref().map_or(&[][..], |coverage| &coverage.gaps);
+    let causes = GapCause::ALL.len();
+    if gaps.is_empty() {
+        writeln!(page, "not seen: nothing; {causes} causes checked")?;
+    } else {
+        writeln!(page, "not seen:")?;
+        for gap in gaps {
+            let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
+            writeln!(page, "  {} {} to {}, {size}", gap.cause, gap.from, gap.to)?;
+        }
+    }
+    write_unknown(page, report)
+}
+
+fn write_touch(page: &mut String, report: &Report) -> fmt::Result {
+    let touch = &report.device_touch;
+    match (touch.touched, touch.without_row, touch.rows_untouched) {
+        (Some(touched), Some(without), Some(untouched)) => writeln!(
+            page,
+            "  device opens: {touched} processes, {without} ended without a row; \
+             {untouched} rows of others"
+        ),
+        _ => {
+            let why = touch.off_because.as_deref().unwrap_or("not asked for");
+            writeln!(page, "  device-touch off: {}", clip(why, 58))
+        }
+    }
+}
+
+fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
+    if report.unknown.is_empty() {
+        writeln!(page, "unknown 0")?;
+    }
+    for line in &report.unknown {
+        let gpu = line.gpu.as_ref().map_or("-", |gpu| &gpu.0);
+        let code = line.code.map_or("-".to_owned(), |code| code.to_string());
+        writeln!(
+            page,
+            "GPU_LEDGER_UNKNOWN reason={} gpu={gpu} call={} code={code}",
+            line.reason,
+            line.call.unwrap_or("-")
+        )?;
+    }
+    match report.missed_in_coverage {
+        Some(0) => writeln!(page, "missed_in_coverage 0"),
+        Some(missed) => writeln!(
+            page,
+            "missed_in_coverage {missed}: a bug of gpu-ledger, please report it with --json"
+        ),
+        None => writeln!(page, "missed_in_coverage unknown: there was no coverage"),
+    }
+}
+
+/// `part` of `whole` in percent, one decimal, in integers.
+fn percent(part: Ms, whole: Ms) -> String {
+    match part.0.saturating_mul(1_000).checked_div(whole.0) {
+        Some(tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
+        None => "- %".to_owned(),
+    }
+}
+
+/// `text`, cut or filled to exactly `width` columns.
+fn cell(text: &str, width: usize) -> String {
+    let mut cell = clip(text, width);
+    let fill = width.saturating_sub(cell.width());
+    cell.extend(std::iter::repeat_n(' ', fill));
+    cell
+}
+
+/// `text`, cut to at most `width` columns; `…` marks the cut.
+fn clip(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut clipped = String::new();
+    for c in text.chars() {
+        if clipped.width().saturating_add(c.to_string().width()) >= width {
+            break;
+        }
+        clipped.push(c);
+    }
+    clipped.push('…');
+    clipped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_as_wide_as_it_says() {
+        for text in ["", "ollama", "語語語語語語語語語", "a-very-long-program-name-indeed"] {
+            assert_eq!(cell(text, 8).width(), 8, "{text}");
+        }
+        assert_eq!(clip("llama-server", 8), "llama-s…");
+    }
+
+    #[test]
+    fn a_percentage_of_nothing_is_not_zero() {
+        assert_eq!(percent(Ms(0), Ms(0)), "- %");
+        assert_eq!(percent(Ms(1), Ms(3)), "33.3 %");
+    }
+}

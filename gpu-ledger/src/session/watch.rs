@@ -1,0 +1,378 @@
+//! A host being watched: events on one side, reads on the other, settlements where they meet.
+//!
+//! The order inside is what the join relies on: before a row is settled every event up to the end of
+//! the read that showed it final was drained, and every loss until then is a gap.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::accounting::driver::{Driver, DriverFacts, GpuFacts, Report as DriverReport};
+use crate::accounting::reading::Finding;
+use crate::accounting::schedule::Awaited;
+use crate::accounting::worker::ReadOutcome;
+use crate::accounting::{FinalRow, Row};
+use crate::clock::{BootPlace, Clock};
+use crate::identity::Program;
+use crate::kernel::ProcessKey;
+use crate::session::processes::{Exited, Processes};
+use crate::session::rows::GpuRows;
+use crate::settlement::{
+    Account, Attribution, Books, Eviction, Evidence, Settlement, account_of, identify, settle,
+};
+use crate::unit::{BootNs, GpuUuid, Pid};
+use crate::unknown::{NamelessReason, Unknown, UnknownReason};
+
+/// A settlement and where it stands in the report.
+pub(super) struct Entry {
+    pub(super) settlement: Settlement,
+    pub(super) account: Account,
+    pub(super) program: Option<Program>,
+    pub(super) of_command: bool,
+}
+
+/// What either side has to say.
+pub(super) enum Wake {
+    /// The ring fills quicker than the timer empties it.
+    RingFills,
+    /// A read came to its end, or hangs.
+    Driver(DriverReport),
+}
+
+/// An open row's place in the report.
+pub(super) struct Standing {
+    pub(super) account: Account,
+    pub(super) of_command: bool,
+    /// Its process has ended: the row will become final by itself.
+    pub(super) is_dead: bool,
+}
+
+/// The watched host.
+pub(super) struct Watch {
+    pub(super) clock: Clock,
+    pub(super) host: Arc<str>,
+    pub(super) processes: Processes,
+    pub(super) driver: Option<(DriverFacts, Driver)>,
+    pub(super) gpus: BTreeMap<GpuUuid, GpuRows>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) books: Books,
+    pub(super) unknowns: BTreeSet<Unknown>,
+    /// The traced command's process.
+    pub(super) root: Option<ProcessKey>,
+    /// Ended processes that had touched a GPU, and that no row was found for yet.
+    pub(super) awaiting_row: BTreeMap<ProcessKey, BootNs>,
+    /// Processes that touched a GPU and ended without a row.
+    pub(super) touched_without_row: u64,
+    /// Settled processes that were never seen to touch: opens are then not all seen.
+    pub(super) rows_untouched: u64,
+    /// Why device opens are not watched, as it was at the start; `None` while they are.
+    pub(super) touch_off_because: Option<String>,
+}
+
+impl Watch {
+    pub(super) fn new(
+        clock: Clock,
+        host: Arc<str>,
+        processes: Processes,
+        opened: Result<(DriverFacts, Vec<GpuFacts>, Driver), Unknown>,
+        touch_off_because: Option<String>,
+    ) -> Self {
+        let mut unknowns = BTreeSet::new();
+        let (driver, gpus) = match opened {
+            Ok((facts, gpus, driver)) => {
+                unknowns.extend(facts.unknowns.iter().cloned());
+                let rows = gpus.into_iter().filter_map(|gpu| {
+                    let worker = driver.worker(&gpu.uuid)?.clone();
+                    Some((gpu.uuid.clone(), GpuRows::new(gpu, worker)))
+                });
+                let rows = rows.collect();
+                (Some((facts, driver)), rows)
+            }
+            Err(unknown) => {
+                unknowns.insert(unknown);
+                (None, BTreeMap::new())
+            }
+        };
+        Self {
+            clock,
+            host,
+            processes,
+            driver,
+            gpus,
+            entries: Vec::new(),
+            books: Books::default(),
+            unknowns,
+            root: None,
+            awaiting_row: BTreeMap::new(),
+            touched_without_row: 0,
+            rows_untouched: 0,
+            touch_off_because,
+        }
+    }
+
+    /// The next thing that either side has to say.
+    pub(super) async fn next(&mut self) -> Wake {
+        let (processes, driver) = (&self.processes, &mut self.driver);
+        let reports = async {
+            if let Some((_, driver)) = driver
+                && let Some(report) = driver.next().await
+            {
+                return report;
+            }
+            // No driver, or every worker has ended.
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = processes.ring_fills() => Wake::RingFills,
+            report = reports => Wake::Driver(report),
+        }
+    }
+
+    /// Acts on it.
+    pub(super) fn handle(&mut self, wake: Wake) -> anyhow::Result<()> {
+        match wake {
+            Wake::RingFills => self.drain(),
+            Wake::Driver(report) => self.take(report)?,
+        }
+        Ok(())
+    }
+
+    /// Takes what the ring holds, and asks for the reads that exits make useful.
+    pub(super) fn drain(&mut self) {
+        let losses_before = self.processes.coverage.gaps.len();
+        let exits = self.processes.drain();
+        let lost = self.processes.coverage.gaps.len() > losses_before;
+        // Where rows came of processes that were never seen to touch, every exit may have left one.
+        let trusted = self.rows_untouched == 0;
+        for gpu in self.gpus.values_mut() {
+            if lost {
+                gpu.exits_lost();
+            }
+            let mut provoked = lost;
+            for Exited { key, gpu_minors } in &exits {
+                let touched = gpu_minors
+                    .as_ref()
+                    .is_none_or(|minors| minors.iter().any(|minor| gpu.is_minor(*minor)));
+                if touched {
+                    gpu.exit_touched();
+                }
+                provoked |= touched || !trusted || gpu.open.iter().any(|row| row.pid == key.pid);
+            }
+            if provoked {
+                gpu.request(false, false);
+            }
+        }
+        let touching = exits.into_iter().filter(|exit| {
+            exit.gpu_minors.as_ref().is_some_and(|minors| !minors.is_empty())
+        });
+        let now = self.clock.now().boot;
+        self.awaiting_row.extend(touching.map(|exit| (exit.key, now)));
+        if self.driver.is_none() {
+            // Nobody will ever ask for a name.
+            self.processes.forget(now, &BTreeSet::new());
+        }
+        self.set_pace();
+    }
+
+    /// Rows of dead processes are read quickly until final, everything else at leisure.
+    fn set_pace(&self) {
+        for gpu in self.gpus.values() {
+            let dead_awaited = !self.awaiting_row.is_empty()
+                || gpu.open.iter().any(|row| self.is_dead(row.pid));
+            let awaited = if dead_awaited { Awaited::Dead } else { Awaited::Open };
+            gpu.worker().set_awaited(awaited);
+        }
+    }
+
+    /// Takes one report of the driver's side.
+    fn take(&mut self, report: DriverReport) -> anyhow::Result<()> {
+        match report {
+            DriverReport::Stalled(stall) => {
+                if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
+                    gpu.stalled = true;
+                }
+                self.unknowns.insert(stall.unknown());
+                Ok(())
+            }
+            DriverReport::Read(outcome) => self.take_read(&outcome),
+        }
+    }
+
+    fn take_read(&mut self, outcome: &ReadOutcome) -> anyhow::Result<()> {
+        self.drain();
+        // An empty list is in doubt only until a later one tells more: the last read's doubt counts.
+        let lasting = outcome.unknowns.iter();
+        let lasting = lasting.filter(|unknown| unknown.reason != UnknownReason::EmptyAccountedList);
+        self.unknowns.extend(lasting.cloned());
+        let Some(gpu) = self.gpus.get_mut(&outcome.gpu) else { return Ok(()) };
+        let first = gpu.first_good.is_none();
+        gpu.take(outcome);
+        for finding in &outcome.findings {
+            match finding {
+                // What was over before the first read belongs to no period of ours.
+                Finding::AlreadyDead(_) if first => {}
+                Finding::Final(row) | Finding::NoStartTime(row) | Finding::AlreadyDead(row) => {
+                    self.book(row)?;
+                }
+                Finding::Conflict { now, .. } => self.dispute(now),
+                Finding::Gap(gap) => {
+                    if let Some(gpu) = self.gpus.get_mut(&outcome.gpu) {
+                        gpu.gaps.push(gap.clone());
+                    }
+                }
+                Finding::Opened(_)
+                | Finding::Masked(_)
+                | Finding::OpenLost { .. }
+                | Finding::EpochBegan { .. }
+                | Finding::EpochEnded { .. }
+                | Finding::ObservedIdle { .. }
+                | Finding::JunkPids { .. }
+                | Finding::KeysForgotten { .. } => {}
+            }
+        }
+        self.settle_awaited();
+        self.forget();
+        self.set_pace();
+        Ok(())
+    }
+
+    fn book(&mut self, row: &FinalRow) -> anyhow::Result<()> {
+        let rowless_since = self.gpus.get(&row.row.gpu).and_then(|gpu| gpu.rowless_since(row.row.pid));
+        let settlement = settle(row, &self.evidence(&row.row, rowless_since))?;
+        self.books.book(row, &settlement)?;
+        let of_command = self.is_of_command(&settlement.attribution);
+        let (account, program) = call(&settlement.attribution);
+        if let Some(named) = settlement.attribution.named() {
+            let lifetime = self.processes.lifetimes.get(&named.key);
+            if self.processes.touch_is_on() && lifetime.is_some_and(|life| life.touched.is_none()) {
+                self.rows_untouched = self.rows_untouched.saturating_add(1);
+            }
+            self.awaiting_row.remove(&named.key);
+        }
+        self.entries.push(Entry { settlement, account, program, of_command });
+        Ok(())
+    }
+
+    fn dispute(&mut self, now: &Row) {
+        let key = now.key();
+        let booked = self.entries.iter_mut().find(|entry| entry.settlement.key() == key);
+        if let Some(entry) = booked {
+            entry.settlement.reread(now);
+        }
+    }
+
+    fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
+        let processes = &self.processes;
+        let at = row.start.and_then(|start| match processes.history.boot_of(start)? {
+            BootPlace::Once(at) => Some(at),
+            BootPlace::Twice(..) | BootPlace::Skipped => None,
+        });
+        let evicted = at.filter(|at| processes.lifetimes.evicted_at(row.pid, *at));
+        Evidence {
+            lifetimes: processes.lifetimes.of_pid(row.pid).collect(),
+            evictions: evicted.map(|at| Eviction { born: at, ended: at }).into_iter().collect(),
+            coverage: &processes.coverage,
+            clock: &processes.history,
+            rowless_since,
+            host: &self.host,
+        }
+    }
+
+    /// On whose account a row that still runs accrues.
+    pub(super) fn standing(&self, row: &Row) -> Standing {
+        let attribution = identify(row, &self.evidence(row, None));
+        Standing {
+            account: call(&attribution).0,
+            of_command: self.is_of_command(&attribution),
+            is_dead: attribution
+                .named()
+                .map_or_else(|| self.is_dead(row.pid), |named| named.ended.is_some()),
+        }
+    }
+
+    /// Who holds a GPU without a row: whoever bears the pid now.
+    pub(super) fn bearer(&self, pid: Pid) -> (Option<ProcessKey>, Account) {
+        let lifetime = self.processes.lifetimes.of_pid(pid).next_back();
+        let image = lifetime.and_then(|life| life.images.last());
+        let account = match image {
+            Some(image) => unclassified(Program::of(&image.content).as_ref()),
+            None => Account::Unattributed(NamelessReason::AgentDown),
+        };
+        (lifetime.map(|life| life.key), account)
+    }
+
+    fn is_dead(&self, pid: Pid) -> bool {
+        let bearer = self.processes.lifetimes.of_pid(pid).next_back();
+        bearer.is_some_and(|lifetime| lifetime.ended.is_some())
+    }
+
+    fn is_of_command(&self, attribution: &Attribution) -> bool {
+        attribution.named().is_some_and(|named| self.is_in_command(&named.key))
+    }
+
+    /// Whether a process is the traced command or descends from it.
+    pub(super) fn is_in_command(&self, key: &ProcessKey) -> bool {
+        let Some(root) = &self.root else { return false };
+        key == root || self.processes.lifetimes.descends_from(key, root)
+    }
+
+    /// A touching process that ended before a complete read began has, after it, a row or none.
+    fn settle_awaited(&mut self) {
+        let open: BTreeSet<Pid> =
+            self.gpus.values().flat_map(|gpu| &gpu.open).map(|row| row.pid).collect();
+        let read = self.reads_began();
+        let gone: Vec<ProcessKey> = self
+            .awaiting_row
+            .iter()
+            .filter(|(key, ended)| read.is_some_and(|read| **ended < read) && !open.contains(&key.pid))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in gone {
+            self.awaiting_row.remove(&key);
+            self.touched_without_row = self.touched_without_row.saturating_add(1);
+            tracing::debug!(pid = key.pid.0, "touched a GPU and has no row");
+        }
+    }
+
+    /// When the oldest of the last good reads of each GPU began; `None` while one has none.
+    pub(super) fn reads_began(&self) -> Option<BootNs> {
+        let reads = self.gpus.values().map(|gpu| gpu.last_good.map(|window| window.began.boot));
+        reads.min().flatten()
+    }
+
+    fn forget(&mut self) {
+        let Some(reads_began) = self.reads_began() else { return };
+        let unbooked = self.gpus.values().flat_map(|gpu| &gpu.open).map(|row| row.pid).collect();
+        self.processes.forget(reads_began, &unbooked);
+    }
+
+    /// Whether anything of the command is still to become final: a row of it whose process ended, or
+    /// an exit that no complete read has followed yet.
+    pub(super) fn awaits_command(&self, ended: BootNs) -> bool {
+        if self.gpus.is_empty() {
+            return false;
+        }
+        let read = self.reads_began().is_some_and(|read| read > ended);
+        let open = self.gpus.values().flat_map(|gpu| &gpu.open);
+        let unsettled = open.filter_map(|row| row.row.as_ref()).any(|row| {
+            let standing = self.standing(row);
+            standing.of_command && standing.is_dead
+        });
+        !read || unsettled || !self.awaiting_row.is_empty()
+    }
+}
+
+/// The account and program of an attribution: the program's name, until rules say otherwise.
+fn call(attribution: &Attribution) -> (Account, Option<Program>) {
+    let program = attribution.named().and_then(|named| Program::of(&named.image.content));
+    let account = account_of(attribution, |_| unclassified(program.as_ref()));
+    (account, program)
+}
+
+/// The account of a process that no rule classifies.
+fn unclassified(program: Option<&Program>) -> Account {
+    match program {
+        Some(program) => Account::Unclassified(program.to_string().into()),
+        // Its identity is known, but neither its arguments nor its file name were captured.
+        None => Account::Unclassified("(name not captured)".into()),
+    }
+}

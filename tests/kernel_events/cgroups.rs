@@ -1,0 +1,83 @@
+//! Control groups: whose, and how they are called.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use gpu_ledger::kernel::{CgroupId, Event, TracerOptions, mounts};
+
+use crate::support::{children, skip, watch};
+
+/// A control group of this test, removed at its end.
+struct Group {
+    path: PathBuf,
+    name: String,
+}
+
+impl Group {
+    fn make(root: &Path, name: &str) -> Self {
+        let name = format!("gpu-ledger-test-{}-{name}", std::process::id());
+        let path = root.join(&name);
+        std::fs::create_dir(&path).unwrap();
+        Self { path, name }
+    }
+
+    fn id(&self, hierarchy: u32) -> CgroupId {
+        CgroupId { hierarchy, id: std::fs::metadata(&self.path).unwrap().ino() }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A test that removed it itself leaves nothing to do.
+        drop(std::fs::remove_dir(&self.path));
+    }
+}
+
+#[test]
+fn a_child_cloned_into_a_cgroup_is_reported_there() {
+    let name = "a_child_cloned_into_a_cgroup_is_reported_there";
+    let Some(mut watch) = watch(name, &TracerOptions::default()) else { return };
+    let Some(root) = mounts::cgroup2_root(Path::new("/proc")).unwrap() else {
+        return skip(name, "cgroup v2 is not mounted");
+    };
+    let group = Group::make(&root, "into");
+    let expected = group.id(0);
+    let pid = watch.act(&["into-cgroup", group.path.to_str().unwrap()]);
+    let child = watch.until("the fork", |events| children(events, pid).first().copied());
+    let fork = watch.until("the fork", |events| {
+        crate::support::forks(events).find(|it| it.subject.key == child).cloned()
+    });
+    assert!(fork.subject.cgroups.contains(&expected), "{:?}", fork.subject.cgroups);
+    let parent = watch.exec_of(pid);
+    assert!(!parent.subject.cgroups.contains(&expected));
+    assert_eq!(watch.exit_of(child.pid).subject.cgroups, fork.subject.cgroups);
+}
+
+#[test]
+fn a_cgroup_that_is_gone_again_has_left_its_name() {
+    let name = "a_cgroup_that_is_gone_again_has_left_its_name";
+    let Some(mut watch) = watch(name, &TracerOptions::default()) else { return };
+    let mut seen = 0;
+    for mount in mounts::cgroup_mounts(Path::new("/proc")).unwrap() {
+        let whole = mount.root == Path::new("/");
+        let memory = mount.controllers.as_ref().is_none_or(|it| it.iter().any(|it| it == "memory"));
+        if !(whole && memory) {
+            continue;
+        }
+        let group = Group::make(&mount.place, "gone");
+        let (inode, expected) = (group.id(0).id, format!("/{}", group.name));
+        drop(group);
+        let made = watch.until("the cgroup", |events| {
+            events.iter().find_map(|event| match event {
+                Event::CgroupMade(made) if made.cgroup.id == inode => Some(made.clone()),
+                _ => None,
+            })
+        });
+        assert_eq!(made.path, expected.as_bytes());
+        assert_eq!(made.cgroup.hierarchy == 0, mount.controllers.is_none());
+        seen += 1;
+    }
+    if seen == 0 {
+        skip(name, "neither cgroup v2 nor the v1 memory controller is mounted");
+    }
+}
