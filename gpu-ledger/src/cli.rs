@@ -23,9 +23,11 @@ const STATUS_FAILED: u8 = 1;
 /// Who spent the GPU, how much, and what could not be seen.
 #[derive(Parser, Debug)]
 #[command(name = "gpu-ledger", version, about, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, 64 usage.\n\
+#[command(
+    after_help = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, 64 usage.\n\
     `trace -- CMD` returns CMD's own status (128+n after signal n); 125 if gpu-ledger failed before \
-    CMD ran,\n126 if CMD cannot be run, 127 if it was not found.")]
+    CMD ran,\n126 if CMD cannot be run, 127 if it was not found."
+)]
 struct Arguments {
     /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
     #[arg(long, global = true, value_name = "PATH")]
@@ -196,8 +198,7 @@ fn start_logging() {
 /// `60s`, `5m`, `1h30m`, or ISO 8601.
 fn duration(text: &str) -> Result<Duration, String> {
     let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
-    let signed: SignedDuration =
-        text.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    let signed: SignedDuration = text.parse().map_err(|error| format!("{error}; {remedy}"))?;
     Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
 }
 

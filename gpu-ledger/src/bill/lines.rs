@@ -288,19 +288,11 @@ struct Draft<A> {
 
 impl<A: Line> Draft<A> {
     const fn new() -> Self {
-        Self {
-            accounts: BTreeMap::new(),
-            unattributed: BTreeMap::new(),
-            disputed: BTreeMap::new(),
-        }
+        Self { accounts: BTreeMap::new(), unattributed: BTreeMap::new(), disputed: BTreeMap::new() }
     }
 
     /// The unions, which only the statement knows.
-    fn add_unions(
-        &mut self,
-        gpu: &GpuUuid,
-        statement: &Statement<A>,
-    ) -> Result<(), BillError> {
+    fn add_unions(&mut self, gpu: &GpuUuid, statement: &Statement<A>) -> Result<(), BillError> {
         for of in &statement.accounts {
             if let Some(reason) = of.account.unattributed() {
                 self.reason(gpu, reason).held = of.settled.held();

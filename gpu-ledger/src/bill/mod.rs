@@ -16,7 +16,8 @@ mod tests;
 
 pub use blind::blind_spans;
 pub use lines::{
-    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill, booked,
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill,
+    booked,
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use statement::{

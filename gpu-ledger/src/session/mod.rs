@@ -183,7 +183,7 @@ async fn watch_until_over(
         let Some(child) = &mut traced.child else { continue };
         if let Some(status) = child.try_wait()? {
             traced.status = Some(status);
-                return Ok(());
+            return Ok(());
         }
     }
 }

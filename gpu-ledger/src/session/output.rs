@@ -25,9 +25,16 @@ pub(super) enum Output {
     Stdout,
     Stderr,
     /// Written beside, then renamed over: a reader never sees half a report.
-    Beside { path: PathBuf, draft: PathBuf, file: File },
+    Beside {
+        path: PathBuf,
+        draft: PathBuf,
+        file: File,
+    },
     /// No regular file (a pipe, a device): written as it is.
-    Stream { path: PathBuf, file: File },
+    Stream {
+        path: PathBuf,
+        file: File,
+    },
 }
 
 impl Output {

@@ -103,8 +103,7 @@ const fn remedy(reason: UnknownReason) -> Option<&'static str> {
         UnknownReason::AccountingUnavailableVgpuHost => {
             "a vGPU host keeps its rows per virtual machine; run gpu-ledger in the guests"
         }
-        UnknownReason::AccountingNotSupported
-        | UnknownReason::AccountingNotSupportedOrDisabled => {
+        UnknownReason::AccountingNotSupported | UnknownReason::AccountingNotSupportedOrDisabled => {
             "this GPU or driver keeps no rows; see `nvidia-smi -q -d ACCOUNTING`"
         }
         UnknownReason::DeadRowsHiddenByPidNamespace => {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::accounting::Window;
 use crate::accounting::driver::GpuFacts;
 use crate::accounting::reading::{Holder, OpenRow};
-use crate::accounting::Window;
 use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
 use crate::coverage::Gap;

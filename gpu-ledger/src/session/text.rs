@@ -336,7 +336,8 @@ mod tests {
 
     #[test]
     fn a_cell_is_as_wide_as_it_says() {
-        for text in ["", "ollama", "語語語語語語語語語", "a-very-long-program-name-indeed"] {
+        for text in ["", "ollama", "語語語語語語語語語", "a-very-long-program-name-indeed"]
+        {
             assert_eq!(cell(text, 8).width(), 8, "{text}");
         }
         assert_eq!(clip("llama-server", 8), "llama-s…");

@@ -161,9 +161,9 @@ impl Watch {
                 gpu.request(false, false);
             }
         }
-        let touching = exits.into_iter().filter(|exit| {
-            exit.gpu_minors.as_ref().is_some_and(|minors| !minors.is_empty())
-        });
+        let touching = exits
+            .into_iter()
+            .filter(|exit| exit.gpu_minors.as_ref().is_some_and(|minors| !minors.is_empty()));
         let now = self.clock.now().boot;
         self.awaiting_row.extend(touching.map(|exit| (exit.key, now)));
         if self.driver.is_none() {
@@ -176,8 +176,8 @@ impl Watch {
     /// Rows of dead processes are read quickly until final, everything else at leisure.
     fn set_pace(&self) {
         for gpu in self.gpus.values() {
-            let dead_awaited = !self.awaiting_row.is_empty()
-                || gpu.open.iter().any(|row| self.is_dead(row.pid));
+            let dead_awaited =
+                !self.awaiting_row.is_empty() || gpu.open.iter().any(|row| self.is_dead(row.pid));
             let awaited = if dead_awaited { Awaited::Dead } else { Awaited::Open };
             gpu.worker().set_awaited(awaited);
         }
@@ -236,7 +236,8 @@ impl Watch {
     }
 
     fn book(&mut self, row: &FinalRow) -> anyhow::Result<()> {
-        let rowless_since = self.gpus.get(&row.row.gpu).and_then(|gpu| gpu.rowless_since(row.row.pid));
+        let rowless_since =
+            self.gpus.get(&row.row.gpu).and_then(|gpu| gpu.rowless_since(row.row.pid));
         let settlement = settle(row, &self.evidence(&row.row, rowless_since))?;
         self.books.book(row, &settlement)?;
         let of_command = self.is_of_command(&settlement.attribution);
@@ -323,7 +324,9 @@ impl Watch {
         let gone: Vec<ProcessKey> = self
             .awaiting_row
             .iter()
-            .filter(|(key, ended)| read.is_some_and(|read| **ended < read) && !open.contains(&key.pid))
+            .filter(|(key, ended)| {
+                read.is_some_and(|read| **ended < read) && !open.contains(&key.pid)
+            })
             .map(|(key, _)| *key)
             .collect();
         for key in gone {

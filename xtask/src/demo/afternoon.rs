@@ -103,14 +103,15 @@ pub(super) fn traced(length: Length) -> Vec<Act> {
     let server = Act { at_ms: 0, program: LLM_SERVER, words: Vec::new(), resident: true };
     let mut acts = vec![server];
     acts.extend(speech_jobs(length));
-    // A prefork server: the worker that holds the GPU never execs.
+    // A prefork server: the worker that holds the GPU never execs. Its dead rows also let a reader
+    // prove that nothing was evicted on the second GPU, where the reopening job replaces its own.
     let (waves, apart_ms) = match length {
         Length::Whole => (8, 4_200),
         Length::Fast => (3, 2_500),
     };
     for wave in 0..waves {
         let at_ms = 1_500 + wave * apart_ms;
-        let words = format!("--fork --gpu 0 --ms {} --mem-mib 900", 700 + wave * 170);
+        let words = format!("--fork --gpu 1 --ms {} --mem-mib 900", 700 + wave * 170);
         acts.push(job(at_ms, "gunicorn", &words));
     }
     acts.sort_by_key(|act| act.at_ms);

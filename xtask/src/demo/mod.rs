@@ -33,7 +33,7 @@ use report::Report;
 use screen::Screen;
 use stage::{Built, Stage};
 use system::{Descendants, Lifeline};
-use truth::Agreement;
+use truth::{Agreement, Problem};
 
 /// For everything that takes no time unless the machine is overloaded.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -325,41 +325,93 @@ struct Verdict {
 impl Verdict {
     fn of(report: &Report, agreement: &Agreement) -> Self {
         let uncovered = report.coverage.is_none() || report.missed_in_coverage.is_none();
-        let mut wrong = report.open_sums();
-        let mut unknown = Vec::new();
+        let mut complaints = report.open_sums();
         if report.driver.as_deref() != Some("simulated") {
             let said = report.driver.as_deref().unwrap_or("nothing");
-            wrong.push(format!("the driver is simulated, the report says {said}"));
+            complaints.push(format!("the driver is simulated, the report says {said}"));
         }
         for problem in &agreement.problems {
             // Without process events nobody can have a name: that is said once, below.
-            let excused = uncovered && matches!(problem, truth::Problem::Nameless { .. });
+            let excused = uncovered && matches!(problem, Problem::Nameless { .. });
             if !excused {
-                wrong.push(problem.to_string());
+                complaints.push(problem.to_string());
             }
         }
         if let Some(missed @ 1..) = report.missed_in_coverage {
-            wrong.push(format!("{missed} rows were missed in coverage: a bug of gpu-ledger"));
+            complaints.push(format!("{missed} rows were missed in coverage: a bug of gpu-ledger"));
         }
         if agreement.rows == 0 {
-            wrong.push("the truth log is empty: the afternoon held no GPU".to_owned());
+            complaints.push("the truth log is empty: the afternoon held no GPU".to_owned());
         }
+        let status = match (complaints.is_empty(), uncovered) {
+            (false, _) => STATUS_WRONG,
+            (true, true) => STATUS_UNKNOWN,
+            (true, false) => 0,
+        };
         if uncovered {
-            unknown.push(
-                "NO PROCESS EVENTS: nobody could be named. Run it as root, on a kernel with BTF"
+            complaints.push(
+                "NO PROCESS EVENTS, so nobody could be named: the tracer said above what is \
+                 missing (usually root, or a kernel with BTF)"
                     .to_owned(),
             );
         }
-        for line in &report.unknown {
-            let call = line.call.as_deref().unwrap_or("-");
-            unknown.push(format!("GPU_LEDGER_UNKNOWN reason={} call={call}", line.reason));
+        Self { status, complaints }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        serde_json::from_str(include_str!("fixtures/trace.json")).unwrap()
+    }
+
+    fn agreement(problems: Vec<Problem>) -> Agreement {
+        Agreement { rows: 5, agree: 5, problems }
+    }
+
+    fn nameless() -> Problem {
+        let log = r#"{"gpu_uuid":"a","pid":1,"start_time_us":1,"end_time_us":2,"exe":"/a"}"#;
+        let row = truth::parse(log).unwrap().remove(0);
+        Problem::Nameless { row, reason: "predates-coverage".to_owned(), gaps: Vec::new() }
+    }
+
+    #[test]
+    fn a_right_bill_is_status_0_and_says_nothing() {
+        let verdict = Verdict::of(&report(), &agreement(Vec::new()));
+        assert_eq!((verdict.status, verdict.complaints.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_problem_one_missed_row_an_open_sum_and_an_empty_log_are_each_status_1() {
+        let mut missed = report();
+        missed.missed_in_coverage = Some(1);
+        let mut open = report();
+        open.gpus[0].free_ms += 1;
+        for verdict in [
+            Verdict::of(&report(), &agreement(vec![nameless()])),
+            Verdict::of(&missed, &agreement(Vec::new())),
+            Verdict::of(&open, &agreement(Vec::new())),
+            Verdict::of(&report(), &Agreement::default()),
+        ] {
+            assert_eq!((verdict.status, verdict.complaints.len()), (STATUS_WRONG, 1));
         }
-        let status = match (wrong.is_empty(), unknown.is_empty()) {
-            (false, _) => STATUS_WRONG,
-            (true, false) => STATUS_UNKNOWN,
-            (true, true) => 0,
-        };
-        wrong.extend(unknown);
-        Self { status, complaints: wrong }
+    }
+
+    #[test]
+    fn without_events_nameless_rows_are_excused_but_the_status_is_2() {
+        let mut report = report();
+        report.coverage = None;
+        report.missed_in_coverage = None;
+        let verdict = Verdict::of(&report, &agreement(vec![nameless(), nameless()]));
+        assert_eq!((verdict.status, verdict.complaints.len()), (STATUS_UNKNOWN, 1));
+    }
+
+    #[test]
+    fn a_holder_is_found_in_the_simulated_drivers_state() {
+        let state = r#"[{"holders":[]},{"holders":[{"pid":7,"memory_bytes":1}]}]"#;
+        assert!(holds_a_gpu(state, 7).unwrap() && !holds_a_gpu(state, 8).unwrap());
+        assert!(holds_a_gpu("{}", 7).is_err());
     }
 }

@@ -85,7 +85,6 @@ pub(super) struct NoDriverRow {
 #[derive(Deserialize, Clone, Debug)]
 pub(super) struct UnknownLine {
     pub(super) reason: String,
-    pub(super) call: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, Debug)]

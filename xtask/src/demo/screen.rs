@@ -3,7 +3,7 @@
 //! Pure: values in, at most 24 lines of at most 80 columns out. Integers only; a percentage is
 //! rounded here and nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -200,6 +200,9 @@ impl Screen<'_> {
             report.settlements().filter(|one| one.basis.as_deref() == Some(basis)).count()
         };
         let nobody = report.settlements().filter(|one| one.basis.is_none()).count();
+        let unknown: BTreeSet<&str> =
+            report.unknown.iter().map(|line| line.reason.as_str()).collect();
+        let unknown = listed(unknown.into_iter().map(str::to_owned).collect());
         let events = match report.events {
             Some(events) => format!(
                 "events {} = {} received + {} lost",
@@ -210,13 +213,14 @@ impl Screen<'_> {
             None => "events UNKNOWN".to_owned(),
         };
         let gaps = match &report.coverage {
-            Some(coverage) => format!("{} gaps", coverage.gaps.len()),
+            Some(coverage) => format!("gaps {}", coverage.gaps.len()),
             None => "NO COVERAGE".to_owned(),
         };
         let touch = &report.device_touch;
         let touched = match (touch.on, touch.touched, touch.without_row) {
-            (true, Some(touched), Some(without)) => {
-                format!("a GPU opened by {touched}, rowless {without}")
+            (true, Some(touched), Some(0)) => format!("{touched} opened a GPU"),
+            (true, Some(touched), Some(rowless)) => {
+                format!("{touched} opened a GPU, {rowless} without a row")
             }
             _ => "device-touch off".to_owned(),
         };
@@ -231,7 +235,7 @@ impl Screen<'_> {
         };
         vec![
             format!(
-                "named by exec {}, fork {}, procfs {}; by nobody {nobody}",
+                "named by exec {}, fork {}, procfs {}; by nobody {nobody}; unknown: {unknown}",
                 count("exec"),
                 count("fork"),
                 count("procfs")

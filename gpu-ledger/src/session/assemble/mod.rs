@@ -188,9 +188,9 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
 /// The captured words, safe for any reader; null where none were captured.
 fn argv(content: &ImageContent) -> Option<Vec<String>> {
     match content.argv.state {
-        ArgvState::Whole | ArgvState::Truncated => {
-            Some(argv_words(&content.argv).into_iter().map(|word| escape(word).to_string()).collect())
-        }
+        ArgvState::Whole | ArgvState::Truncated => Some(
+            argv_words(&content.argv).into_iter().map(|word| escape(word).to_string()).collect(),
+        ),
         ArgvState::Shed | ArgvState::Unreadable => None,
     }
 }
@@ -198,9 +198,9 @@ fn argv(content: &ImageContent) -> Option<Vec<String>> {
 /// The captured bytes where the words above could not show them all.
 fn argv_b64(content: &ImageContent) -> Option<String> {
     let bytes = &content.argv.bytes;
-    let shown = argv_words(&content.argv).into_iter().all(|word| {
-        std::str::from_utf8(word).is_ok_and(|text| escape(word).to_string() == text)
-    });
+    let shown = argv_words(&content.argv)
+        .into_iter()
+        .all(|word| std::str::from_utf8(word).is_ok_and(|text| escape(word).to_string() == text));
     (!shown).then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
