@@ -189,8 +189,7 @@ impl Demo<'_> {
         let minutes = self.end_minute_reader(reader)?;
         let report = Report::read(&self.stage.path("trace.json"))?;
         let log = std::fs::read_to_string(self.stage.path("truth.jsonl"))?;
-        let gaps = report.coverage.as_ref().map_or(&[][..], |coverage| &coverage.gaps);
-        let agreement = truth::compare(&truth::parse(&log)?, report.settlements(), gaps);
+        let agreement = truth::compare(&truth::parse(&log)?, &report);
         self.conclude(&report, &minutes, &agreement)
     }
 
@@ -331,8 +330,10 @@ impl Verdict {
             complaints.push(format!("the driver is simulated, the report says {said}"));
         }
         for problem in &agreement.problems {
-            // Without process events nobody can have a name: that is said once, below.
-            let excused = uncovered && matches!(problem, Problem::Nameless { .. });
+            // Without process events nobody can have a name, and nobody knows whether an open row's
+            // process is dead: that is said once, below.
+            let excused =
+                uncovered && matches!(problem, Problem::Nameless { .. } | Problem::LeftOpen { .. });
             if !excused {
                 complaints.push(problem.to_string());
             }
@@ -351,7 +352,7 @@ impl Verdict {
         if uncovered {
             complaints.push(
                 "NO PROCESS EVENTS, so nobody could be named: the tracer said above what is \
-                 missing (usually root, or a kernel with BTF)"
+                 missing, and what to do about it"
                     .to_owned(),
             );
         }

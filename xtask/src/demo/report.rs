@@ -72,6 +72,9 @@ pub(super) struct Gpu {
 
 #[derive(Deserialize, Clone, Debug)]
 pub(super) struct Open {
+    pub(super) gpu_uuid: String,
+    pub(super) pid: u32,
+    pub(super) start_time_us: Option<u64>,
     pub(super) account: String,
     pub(super) accrued_ms: Option<u64>,
 }

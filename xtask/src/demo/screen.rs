@@ -13,8 +13,10 @@ use super::truth::Agreement;
 
 /// Columns of a terminal as it always was; it has 24 lines.
 const COLUMNS: usize = 80;
-/// Account lines shown; further ones are counted.
-const ACCOUNTS_MAX: usize = 5;
+/// Lines of accounts and of reasons for having none; further ones are counted.
+const TABLE_LINES_MAX: usize = 5;
+/// Of those, lines of reasons.
+const REASONS_MAX: usize = 2;
 /// Statements shown; further GPUs are counted.
 const GPUS_MAX: usize = 2;
 /// Open rows and rowless holders named on their line; further ones are counted.
@@ -110,8 +112,10 @@ impl Screen<'_> {
         let lines: Vec<(&Block, &Account, &str)> = blocks
             .flat_map(|(block, mark)| block.accounts.iter().map(move |one| (block, one, mark)))
             .collect();
+        let reasons = self.reasons();
+        let accounts_max = TABLE_LINES_MAX.saturating_sub(reasons.len());
         let mut table = Vec::new();
-        for (block, account, mark) in lines.iter().take(ACCOUNTS_MAX) {
+        for (block, account, mark) in lines.iter().take(accounts_max) {
             let own = block.settlements.iter().filter(|one| one.account == account.account);
             table.push(format!(
                 "{}{:>5}{:>9}{:>9}{:>9} |{}",
@@ -123,18 +127,37 @@ impl Screen<'_> {
                 columns(self.share(own)),
             ));
         }
-        if let Some(more @ 1..) = lines.len().checked_sub(ACCOUNTS_MAX) {
+        if let Some(more @ 1..) = lines.len().checked_sub(accounts_max) {
             table.push(format!("… {more} more accounts"));
         }
-        let rows = self.report.settlements().count();
-        let spans: u64 = self.report.settlements().map(|one| one.held_ms).sum();
-        table.push(format!(
-            "{}{rows:>5}{:>27} |{}",
-            cell("all", NAME_WIDTH),
-            format!("rows of {} ms in all", grouped(spans)),
-            columns(self.share(self.report.settlements())),
-        ));
+        table.extend(reasons);
+        let all: Vec<&Settled> = self.report.settlements().collect();
+        let spans: u64 = all.iter().map(|one| one.held_ms).sum();
+        table.push(self.row_line("all", &all, &format!("rows of {} ms in all", grouped(spans))));
         table
+    }
+
+    /// One line a reason for having no name; too many of them share one.
+    fn reasons(&self) -> Vec<String> {
+        let mut by_reason: BTreeMap<&str, Vec<&Settled>> = BTreeMap::new();
+        for one in self.report.settlements().filter(|one| one.basis.is_none()) {
+            let reason = one.reason.as_deref().unwrap_or("no reason given");
+            by_reason.entry(reason).or_default().push(one);
+        }
+        let line = |reason: &str, rows: &[&Settled]| self.row_line("unattributed", rows, reason);
+        if by_reason.len() <= REASONS_MAX {
+            return by_reason.iter().map(|(reason, rows)| line(reason, rows)).collect();
+        }
+        let several = format!("for {} reasons", by_reason.len());
+        let rows: Vec<&Settled> = by_reason.into_values().flatten().collect();
+        vec![line(&several, &rows)]
+    }
+
+    /// A line for rows that are no account.
+    fn row_line(&self, name: &str, rows: &[&Settled], text: &str) -> String {
+        let count = rows.len();
+        let share = self.share(rows.iter().copied());
+        format!("{}{count:>5}{text:>27} |{}", cell(name, NAME_WIDTH), columns(share))
     }
 
     fn share<'b>(&self, settlements: impl Iterator<Item = &'b Settled>) -> Share {
@@ -199,9 +222,10 @@ impl Screen<'_> {
         let count = |basis: &str| {
             report.settlements().filter(|one| one.basis.as_deref() == Some(basis)).count()
         };
-        let nobody = report.settlements().filter(|one| one.basis.is_none()).count();
-        let unknown: BTreeSet<&str> =
-            report.unknown.iter().map(|line| line.reason.as_str()).collect();
+        // What stands behind a colon is the detail of the report.
+        let unknown =
+            report.unknown.iter().map(|line| line.reason.split(':').next().unwrap_or("-"));
+        let unknown: BTreeSet<&str> = unknown.collect();
         let unknown = listed(unknown.into_iter().map(str::to_owned).collect());
         let events = match report.events {
             Some(events) => format!(
@@ -218,9 +242,9 @@ impl Screen<'_> {
         };
         let touch = &report.device_touch;
         let touched = match (touch.on, touch.touched, touch.without_row) {
-            (true, Some(touched), Some(0)) => format!("{touched} opened a GPU"),
+            (true, Some(touched), Some(0)) => format!("{touched} processes opened a GPU"),
             (true, Some(touched), Some(rowless)) => {
-                format!("{touched} opened a GPU, {rowless} without a row")
+                format!("{touched} processes opened a GPU, {rowless} without a row")
             }
             _ => "device-touch off".to_owned(),
         };
@@ -235,12 +259,12 @@ impl Screen<'_> {
         };
         vec![
             format!(
-                "named by exec {}, fork {}, procfs {}; by nobody {nobody}; unknown: {unknown}",
+                "named by exec {}, fork {}, procfs {}; {touched}",
                 count("exec"),
                 count("fork"),
                 count("procfs")
             ),
-            format!("{events}; {gaps}; {touched}"),
+            format!("{events}; {gaps}; unknown: {unknown}"),
             format!(
                 "cron looked {} times{failed}, noted {} pids, could still read {} of {rows} rows{wrong}",
                 minutes.ticks,
@@ -334,6 +358,7 @@ fn clip(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::UnknownLine;
     use super::*;
 
     /// Lines of the terminal.
@@ -405,13 +430,36 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_for_having_no_name_has_its_line_or_is_counted() {
+        let mut report = report();
+        for (number, one) in report.command.as_mut().unwrap().settlements.iter_mut().enumerate() {
+            one.basis = None;
+            one.reason = Some(format!("reason-{}", number.min(1)));
+        }
+        let screen = rendered(&report);
+        assert!(screen.contains(" reason-0 |") && screen.contains(" reason-1 |"), "{screen}");
+        report.host.settlements[0].basis = None;
+        let screen = rendered(&report);
+        assert_fits(&screen);
+        assert!(screen.contains("unattributed      5              for 3 reasons |"), "{screen}");
+    }
+
+    #[test]
     fn without_coverage_nothing_reads_as_zero() {
         let mut report = report();
         report.events = None;
         report.coverage = None;
         report.missed_in_coverage = None;
+        report.unknown.push(UnknownLine { reason: "process-events-unavailable:why".to_owned() });
+        report.host.accounts.clear();
+        report.host.settlements[0].basis = None;
+        report.host.settlements[0].reason = Some("predates-coverage".to_owned());
         let screen = rendered(&report);
-        assert!(screen.contains("events UNKNOWN; NO COVERAGE"), "{screen}");
+        assert_fits(&screen);
+        let unknown = "events UNKNOWN; NO COVERAGE; unknown: process-events-unavailable\n";
+        assert!(screen.contains(unknown), "{screen}");
+        let line = "unattributed      1          predates-coverage |   2,600       0       0";
+        assert!(screen.contains(line), "{screen}");
         assert!(screen.lines().last().unwrap().starts_with("missed_in_coverage unknown"));
     }
 

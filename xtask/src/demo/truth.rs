@@ -9,7 +9,7 @@ use std::fmt;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use super::report::{Gap, Settled};
+use super::report::{Gap, Open, Report, Settled};
 
 /// What really happened to one row.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -64,6 +64,8 @@ pub(super) fn parse(log: &str) -> anyhow::Result<Vec<TruthRow>> {
 pub(super) enum Problem {
     /// Never settled.
     Lost { row: TruthRow, gaps: Vec<Gap> },
+    /// Listed as open, although it ended: the tracer did not wait for it.
+    LeftOpen { row: TruthRow },
     /// Settled more than once.
     Doubled { row: TruthRow, times: usize },
     /// Settled under another program's name.
@@ -85,6 +87,7 @@ impl fmt::Display for Problem {
                 write!(f, "lost: {row}")?;
                 write_gaps(f, gaps)
             }
+            Self::LeftOpen { row } => write!(f, "left open: {row}: it has ended"),
             Self::Doubled { row, times } => write!(f, "doubled: {row}: settled {times} times"),
             Self::Misnamed { row, said } => write!(f, "misnamed: {row}: called {said}"),
             Self::Nameless { row, reason, gaps } => {
@@ -147,7 +150,12 @@ impl Agreement {
 
     pub(super) fn otherwise(&self) -> usize {
         let other = |problem: &Problem| {
-            matches!(problem, Problem::HeldOtherwise { .. } | Problem::TruthUnsure { .. })
+            matches!(
+                problem,
+                Problem::HeldOtherwise { .. }
+                    | Problem::TruthUnsure { .. }
+                    | Problem::LeftOpen { .. }
+            )
         };
         self.count(other)
     }
@@ -157,15 +165,11 @@ impl Agreement {
     }
 }
 
-/// Compares every row of the log with the settlements, and the other way round.
-pub(super) fn compare<'a>(
-    truth: &[TruthRow],
-    settlements: impl Iterator<Item = &'a Settled>,
-    gaps: &[Gap],
-) -> Agreement {
+/// Compares every row of the log with the report's settlements, and the other way round.
+pub(super) fn compare(truth: &[TruthRow], report: &Report) -> Agreement {
     let mut booked: BTreeMap<Key<'_>, Vec<&Settled>> = BTreeMap::new();
     let mut agreement = Agreement::default();
-    for one in settlements {
+    for one in report.settlements() {
         match one.start_time_us {
             Some(start) => {
                 booked.entry((&one.gpu_uuid, one.pid, start)).or_default().push(one);
@@ -175,8 +179,11 @@ pub(super) fn compare<'a>(
     }
     for row in truth.iter().filter(|row| row.lost.is_none()) {
         agreement.rows += 1;
-        let found = booked.remove(&row.key()).unwrap_or_default();
-        let problems = problems_of(row, &found, gaps);
+        let problems = match booked.remove(&row.key()).unwrap_or_default().as_slice() {
+            [] => vec![problem_of_absent(row, report)],
+            [one] => problems_of(row, one, report),
+            several => vec![Problem::Doubled { row: row.clone(), times: several.len() }],
+        };
         agreement.agree += usize::from(problems.is_empty());
         agreement.problems.extend(problems);
     }
@@ -185,28 +192,38 @@ pub(super) fn compare<'a>(
     agreement
 }
 
-fn problems_of(row: &TruthRow, found: &[&Settled], gaps: &[Gap]) -> Vec<Problem> {
-    let gpu_uuid = &row.gpu_uuid;
-    let here = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|gpu| gpu == gpu_uuid);
-    let gaps = || gaps.iter().filter(here).cloned().collect();
-    let row = row.clone();
-    let one = match found {
-        [] => return vec![Problem::Lost { row, gaps: gaps() }],
-        [one] => one,
-        [..] => return vec![Problem::Doubled { row, times: found.len() }],
+/// The gaps that a row may hide in: those of its GPU, and those in process events.
+fn gaps_around(row: &TruthRow, report: &Report) -> Vec<Gap> {
+    let gaps = report.coverage.iter().flat_map(|coverage| &coverage.gaps);
+    let here = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|gpu| *gpu == row.gpu_uuid);
+    gaps.filter(here).cloned().collect()
+}
+
+fn problem_of_absent(row: &TruthRow, report: &Report) -> Problem {
+    let key = |one: &Open| {
+        let start = Some(row.start_time_us);
+        one.gpu_uuid == row.gpu_uuid && one.pid == row.pid && one.start_time_us == start
     };
+    if report.open.iter().any(key) {
+        return Problem::LeftOpen { row: row.clone() };
+    }
+    Problem::Lost { row: row.clone(), gaps: gaps_around(row, report) }
+}
+
+fn problems_of(row: &TruthRow, one: &Settled, report: &Report) -> Vec<Problem> {
     let mut problems = Vec::new();
     if row.held_ms() != Some(one.held_ms) {
         problems.push(Problem::HeldOtherwise { row: row.clone(), said_ms: one.held_ms });
     }
     match (row.program(), &one.program) {
-        (None, _) => problems.push(Problem::TruthUnsure { row }),
+        (None, _) => problems.push(Problem::TruthUnsure { row: row.clone() }),
         (Some(_), None) => {
             let reason = one.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
-            problems.push(Problem::Nameless { row, reason, gaps: gaps() });
+            let gaps = gaps_around(row, report);
+            problems.push(Problem::Nameless { row: row.clone(), reason, gaps });
         }
         (Some(program), Some(said)) if program != said => {
-            problems.push(Problem::Misnamed { row, said: said.clone() });
+            problems.push(Problem::Misnamed { row: row.clone(), said: said.clone() });
         }
         (Some(_), Some(_)) => {}
     }
@@ -250,8 +267,15 @@ mod tests {
         vec![settled(7, 1_000, 7, Some("whisper-cli")), settled(7, 9_000, 1, Some("gunicorn"))]
     }
 
+    fn report(settlements: &[Settled]) -> Report {
+        let mut report: Report = serde_json::from_str(include_str!("fixtures/trace.json")).unwrap();
+        report.command = None;
+        report.host.settlements = settlements.to_vec();
+        report
+    }
+
     fn compared(settlements: &[Settled]) -> Agreement {
-        compare(&parse(LOG).unwrap(), settlements.iter(), &[])
+        compare(&parse(LOG).unwrap(), &report(settlements))
     }
 
     #[test]
@@ -270,13 +294,24 @@ mod tests {
             gpu: gpu.map(str::to_owned),
             size: Some(1),
         };
-        let gaps = [gap(Some("GPU-a")), gap(Some("GPU-b"))];
-        let one = &right()[..1];
-        let agreement = compare(&parse(LOG).unwrap(), one.iter(), &gaps);
+        let mut report = report(&right()[..1]);
+        report.coverage.as_mut().unwrap().gaps = vec![gap(Some("GPU-a")), gap(Some("GPU-b"))];
+        let agreement = compare(&parse(LOG).unwrap(), &report);
         assert_eq!((agreement.lost(), agreement.agree), (1, 1));
         let text = agreement.problems[0].to_string();
         assert!(text.starts_with("lost: gunicorn pid 7"), "{text}");
         assert_eq!(text.matches("hidden in the gap row-overwritten").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn an_ended_row_that_the_report_calls_open_is_left_open_and_not_lost() {
+        let mut report = report(&right()[..1]);
+        let mut open = report.open[0].clone();
+        (open.gpu_uuid, open.pid, open.start_time_us) = ("GPU-a".to_owned(), 7, Some(9_000));
+        report.open.push(open);
+        let agreement = compare(&parse(LOG).unwrap(), &report);
+        assert_eq!((agreement.lost(), agreement.otherwise(), agreement.agree), (0, 1, 1));
+        assert!(agreement.problems[0].to_string().starts_with("left open: gunicorn pid 7"));
     }
 
     #[test]
