@@ -62,7 +62,8 @@ pub(super) struct Processes {
     touched_count: u64,
     /// Records that could not be decoded: each is a loss of its own.
     undecoded: u64,
-    rescan_due: bool,
+    /// Gaps at the end of the list that no scan of procfs has closed yet.
+    gaps_open: usize,
 }
 
 impl Processes {
@@ -85,6 +86,9 @@ impl Processes {
         this.cgroups.scan(&this.mounts);
         this.rescan()?;
         this.drain();
+        // Whoever lived when the scan ended is known by it, whoever came later by events.
+        this.coverage.start = this.clock.now();
+        this.coverage.end = this.coverage.start;
         Ok(this)
     }
 
@@ -109,7 +113,7 @@ impl Processes {
             touching: BTreeMap::new(),
             touched_count: 0,
             undecoded: 0,
-            rescan_due: false,
+            gaps_open: 0,
         }
     }
 
@@ -162,12 +166,24 @@ impl Processes {
             self.lose(Some(self.coverage.end.boot), None, Some(undecoded), began);
         }
         self.coverage.end = began;
-        if std::mem::take(&mut self.rescan_due)
-            && let Err(error) = self.rescan()
-        {
-            tracing::error!(%error, "procfs cannot be read again after a loss");
-        }
+        self.close_gaps();
         exited
+    }
+
+    /// A loss ends when procfs was read again: from then on what lives is known anew.
+    fn close_gaps(&mut self) {
+        if self.gaps_open == 0 {
+            return;
+        }
+        if let Err(error) = self.rescan() {
+            // The gaps stay open until a scan succeeds.
+            tracing::error!(%error, "procfs cannot be read again after a loss");
+            return;
+        }
+        let now = self.clock.now();
+        for gap in self.coverage.gaps.iter_mut().rev().take(std::mem::take(&mut self.gaps_open)) {
+            gap.to = now;
+        }
     }
 
     /// Looks at procfs: at the start for those already living, after a loss for what was missed.
@@ -242,7 +258,7 @@ impl Processes {
         self.lifetimes.event_gap(from.boot, to.boot);
         let gap = Gap { cause: GapCause::EventLost, gpu: None, from, to, size };
         self.coverage.gaps.push(gap);
-        self.rescan_due = true;
+        self.gaps_open = self.gaps_open.saturating_add(1);
     }
 
     /// Forgets the dead whose rows can no longer come.
