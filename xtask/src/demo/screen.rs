@@ -88,8 +88,8 @@ impl Screen<'_> {
                 "Jobs have their real length; a minute of cron is {minute_s} s, which flatters cron."
             ),
             format!(
-                "{:>46} |{:>32}",
-                "gpu-ledger, by process events", "cron once a minute: ms of rows"
+                "{:<14}{:>32} |{:>32}",
+                "*rest of host", "gpu-ledger, by process events", "cron once a minute: ms of rows"
             ),
             format!(
                 "{:NAME_WIDTH$}{:>5}{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
@@ -194,7 +194,7 @@ impl Screen<'_> {
         }
         let open_sums = self.report.open_sums().len();
         lines.push(if open_sums == 0 {
-            "the bill closes: every sum, to the millisecond   (*: of the rest of the host)"
+            "the bill closes to the ms (alone: no other account; for a GPU: no other process)"
                 .to_owned()
         } else {
             format!("THE BILL DOES NOT CLOSE: {open_sums} sums are wrong")
