@@ -64,8 +64,9 @@ impl Opened {
     }
 
     fn report(&mut self) -> Report {
-        let next = tokio::time::timeout(PATIENCE, self.driver.next());
-        self.runtime.block_on(async { next.await }).expect("a report in time").expect("a worker")
+        let driver = &mut self.driver;
+        let next = async { tokio::time::timeout(PATIENCE, driver.next()).await };
+        self.runtime.block_on(next).expect("a report in time").expect("a worker")
     }
 
     /// Asks again and again until an outcome fits.
@@ -80,7 +81,7 @@ impl Opened {
         what: &str,
         fits: impl Fn(&ReadOutcome) -> bool,
     ) -> ReadOutcome {
-        let started = std::time::Duration::from_nanos(Clock::system().now().mono_ns);
+        let started = Duration::from_nanos(Clock::system().now().mono_ns);
         loop {
             self.request(request);
             if let Report::Read(outcome) = self.report() {
@@ -92,7 +93,7 @@ impl Opened {
                     return *outcome;
                 }
             }
-            let now = std::time::Duration::from_nanos(Clock::system().now().mono_ns);
+            let now = Duration::from_nanos(Clock::system().now().mono_ns);
             assert!(now - started < PATIENCE, "waited in vain: {what}");
         }
     }
@@ -259,7 +260,7 @@ fn rows_that_cannot_be_found_are_vanished_and_never_zero() {
         |sim| {
             let mut opened = Opened::of(sim);
             sim.fault("code nvmlDeviceGetAccountingStats_v2 --code 6");
-            let mut job = sim.work("--gpu 0 --ms 100000");
+            let job = sim.work("--gpu 0 --ms 100000");
             opened.until_unknown("accounting-mode-reset");
             sim.fault("heal");
             sim.fault("code nvmlDeviceGetAccountingStats_v2 --code 999");
@@ -267,9 +268,8 @@ fn rows_that_cannot_be_found_are_vanished_and_never_zero() {
             assert!(opened.finals.is_empty());
             sim.fault("heal");
             let seen = opened.until("the open row", |seen| seen.open.len() == 1);
-            assert_eq!(seen.open[0].pid, Pid(job.id()));
-            job.kill().unwrap();
-            job.wait().unwrap();
+            assert_eq!(seen.open[0].pid, Pid(job.pid()));
+            job.end();
             opened.until_finals(1);
         },
     );
@@ -284,9 +284,9 @@ fn every_job_is_handed_out_once_with_its_span() {
             let mut opened = Opened::of(sim);
             let mut pids = BTreeSet::new();
             for _ in 0..12 {
-                let mut job = sim.work("--gpu 0 --ms 40 --mem-mib 32");
-                pids.insert(Pid(job.id()));
-                job.wait().unwrap();
+                let job = sim.work("--gpu 0 --ms 40 --mem-mib 32");
+                pids.insert(Pid(job.pid()));
+                job.wait();
             }
             opened.until_finals(12);
             let seen: BTreeSet<Pid> = opened.finals.iter().map(|row| row.row.pid).collect();
@@ -310,19 +310,18 @@ fn a_running_job_is_open_holds_memory_and_is_never_final() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            let mut job = sim.work("--gpu 0 --ms 100000 --mem-mib 32");
+            let job = sim.work("--gpu 0 --ms 100000 --mem-mib 32");
             let seen = opened.until("the open row and its holder", |seen| {
                 let holders = seen.holders.as_ref();
                 !seen.open.is_empty() && holders.is_some_and(|holders| !holders.is_empty())
             });
-            let pid = Pid(job.id());
+            let pid = Pid(job.pid());
             assert_eq!(seen.open[0].pid, pid);
             assert!(seen.open[0].start.is_some() && opened.finals.is_empty());
             let holders = seen.holders.unwrap();
             assert_eq!(holders[0].pid, pid);
             assert!(holders[0].memory.known().is_some_and(|bytes| bytes.0 >= 32 << 20));
-            job.kill().unwrap();
-            job.wait().unwrap();
+            job.end();
             opened.until_finals(1);
             assert_eq!(opened.finals[0].row.pid, pid);
         },
@@ -379,7 +378,7 @@ fn a_list_that_changes_between_two_calls_gives_no_phantom() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_finals(1);
             sim.fault("list-change grow 3");
             opened.until("the grown list", |seen| seen.open.len() == 3);
@@ -395,7 +394,7 @@ fn a_list_that_changes_between_two_calls_gives_no_phantom() {
 fn strangers_that_push_rows_out_are_a_gap_with_a_size() {
     with_simulator("strangers_that_push_rows_out_are_a_gap_with_a_size", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        sim.work("--gpu 0 --ms 5").wait().unwrap();
+        sim.work("--gpu 0 --ms 5").wait();
         opened.until_finals(1);
         // 200 die, 128 are kept: the one known row and 72 unknown ones are gone. Whether the
         // read falls before or after them all, the store turns over.
@@ -411,7 +410,7 @@ fn strangers_that_push_rows_out_are_a_gap_with_a_size() {
 fn a_clear_by_another_reader_is_found() {
     with_simulator("a_clear_by_another_reader_is_found", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        sim.work("--gpu 0 --ms 5").wait().unwrap();
+        sim.work("--gpu 0 --ms 5").wait();
         opened.until_finals(1);
         sim.fault("clear");
         let seen = opened.until("the clear", |seen| !gaps(seen).is_empty());
@@ -444,7 +443,7 @@ fn a_mode_that_changes_within_a_read_discards_the_list() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             sim.fault("after nvmlDeviceGetAccountingPids accounting off");
             opened.until_unknown("accounting-mode-changed-during-read");
         },
@@ -472,15 +471,14 @@ fn the_mode_is_set_on_command_and_read_back() {
 fn a_gpu_lost_in_the_middle_comes_back_with_its_rows() {
     with_simulator("a_gpu_lost_in_the_middle_comes_back_with_its_rows", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        let mut job = sim.work("--gpu 0 --ms 100000");
+        let job = sim.work("--gpu 0 --ms 100000");
         opened.until("the open row", |seen| seen.open.len() == 1);
         sim.fault("gpu-lost on");
         let unknown = opened.until_unknown("gpu-lost");
         assert_eq!(unknown.code, Some(15));
         sim.fault("gpu-lost off");
         opened.until("the GPU is back", |seen| gaps(seen).contains(&GapCause::EpochBroken));
-        job.kill().unwrap();
-        job.wait().unwrap();
+        job.end();
     });
 }
 
@@ -488,7 +486,7 @@ fn a_gpu_lost_in_the_middle_comes_back_with_its_rows() {
 fn a_reset_throws_open_rows_away_and_says_so() {
     with_simulator("a_reset_throws_open_rows_away_and_says_so", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        let mut job = sim.work("--gpu 0 --ms 100000");
+        let job = sim.work("--gpu 0 --ms 100000");
         opened.until("the open row", |seen| seen.open.len() == 1);
         sim.fault("reset");
         opened.until_unknown("accounting-mode-disabled");
@@ -496,8 +494,7 @@ fn a_reset_throws_open_rows_away_and_says_so() {
         let seen = opened.until("accounting on again", |seen| !gaps(seen).is_empty());
         let lost = seen.findings.iter().any(|f| matches!(f, Finding::OpenLost { .. }));
         assert!(lost, "{:?}", seen.findings);
-        job.kill().unwrap();
-        job.wait().unwrap();
+        job.end();
     });
 }
 
@@ -510,7 +507,7 @@ fn outside_the_initial_namespace_the_hidden_rows_are_said() {
             sim.fault("container-view on");
             let mut opened =
                 Opened::with(DriverOptions { dead_rows_hidden: true, ..options(sim.library()) });
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_unknown("dead-rows-hidden-by-pid-namespace");
             assert!(opened.finals.is_empty());
         },
@@ -525,7 +522,7 @@ fn values_that_are_not_available_are_unknown_and_never_zero() {
         |sim| {
             sim.fault("sentinels on");
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_finals(1);
             let row = &opened.finals[0].row;
             let unavailable = UnknownReason::ValueNotAvailable;
@@ -545,7 +542,7 @@ fn a_library_without_the_newer_row_call_serves_the_older_one() {
             let mut opened = Opened::with(options(older));
             assert!(!opened.facts.stats_v2);
             opened.until_well();
-            sim.work("--gpu 0 --ms 1500").wait().unwrap();
+            sim.work("--gpu 0 --ms 1500").wait();
             opened.until_finals(1);
             let final_row = &opened.finals[0];
             assert_eq!(final_row.row.sums, None);
@@ -563,7 +560,7 @@ fn the_newer_row_call_gives_a_busy_range_or_says_that_nothing_was_sampled() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 2500 --busy 100").wait().unwrap();
+            sim.work("--gpu 0 --ms 2500 --busy 100").wait();
             opened.until_finals(1);
             let long = opened.finals[0].busy.clone().unwrap();
             assert_eq!(long.source, BusySource::StatsV2);
