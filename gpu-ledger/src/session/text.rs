@@ -111,7 +111,7 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
             (None, None) => "unknown",
         };
         let name = format!("  {}@{} {basis}", one.pid, one.gpu_index);
-        let marks: String = one.flags.iter().map(|flag| format!(" {flag}")).collect();
+        let marks = one.flags.iter().fold(String::new(), |marks, flag| marks + " " + flag.as_str());
         let dispute = one.dispute.map_or(String::new(), |why| format!(" DISPUTED {why}"));
         writeln!(
             page,
@@ -261,17 +261,16 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
 
 fn write_touch(page: &mut String, report: &Report) -> fmt::Result {
     let touch = &report.device_touch;
-    match (touch.touched, touch.without_row, touch.rows_untouched) {
-        (Some(touched), Some(without), Some(untouched)) => writeln!(
+    let counts = (touch.touched, touch.without_row, touch.rows_untouched);
+    if let (Some(touched), Some(without), Some(untouched)) = counts {
+        return writeln!(
             page,
             "  device opens: {touched} processes, {without} ended without a row; \
              {untouched} rows of others"
-        ),
-        _ => {
-            let why = touch.off_because.as_deref().unwrap_or("not asked for");
-            writeln!(page, "  device-touch off: {}", clip(why, 58))
-        }
+        );
     }
+    let why = touch.off_because.as_deref().unwrap_or("not asked for");
+    writeln!(page, "  device-touch off: {}", clip(why, 58))
 }
 
 fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {

@@ -93,7 +93,9 @@ fn running_processes_and_memory_agree_with_the_model() {
         let list = device.running_compute_processes().unwrap();
         assert_eq!(list.len(), 1);
         assert_eq!(list[0].pid, child.id());
-        assert!(matches!(list[0].used_gpu_memory, UsedGpuMemory::Used(bytes) if bytes == 300 << 20));
+        assert!(
+            matches!(list[0].used_gpu_memory, UsedGpuMemory::Used(bytes) if bytes == 300 << 20)
+        );
         assert!(list[0].gpu_instance_id.is_none());
         let held = device.memory_info().unwrap();
         assert_eq!(held.used, 300 << 20);
@@ -195,16 +197,20 @@ fn s9_under_mig_the_mode_is_off_and_cannot_be_set() {
 
 #[test]
 fn rule_16_a_vgpu_host_is_on_and_answers_nothing() {
-    in_own_process("rule_16_a_vgpu_host_is_on_and_answers_nothing", &["--accounting", "off"], |client| {
-        let nvml = load();
-        let device = nvml.device_by_index(0).unwrap();
-        assert!(!device.is_accounting_enabled().unwrap());
-        client.fault(&["vgpu-host", "on"]);
-        assert!(device.is_accounting_enabled().unwrap());
-        assert!(matches!(device.accounting_pids(), Err(NvmlError::NotSupported)));
-        assert!(matches!(device.accounting_stats_for(1), Err(NvmlError::NotSupported)));
-        assert!(device.virtualization_mode().is_ok());
-    });
+    in_own_process(
+        "rule_16_a_vgpu_host_is_on_and_answers_nothing",
+        &["--accounting", "off"],
+        |client| {
+            let nvml = load();
+            let device = nvml.device_by_index(0).unwrap();
+            assert!(!device.is_accounting_enabled().unwrap());
+            client.fault(&["vgpu-host", "on"]);
+            assert!(device.is_accounting_enabled().unwrap());
+            assert!(matches!(device.accounting_pids(), Err(NvmlError::NotSupported)));
+            assert!(matches!(device.accounting_stats_for(1), Err(NvmlError::NotSupported)));
+            assert!(device.virtualization_mode().is_ok());
+        },
+    );
 }
 
 #[test]
@@ -225,20 +231,24 @@ fn s6_in_the_view_of_a_container_dead_rows_are_hidden() {
 
 #[test]
 fn s11_a_list_that_changes_between_size_query_and_fill_trips_the_wrapper() {
-    in_own_process("s11_a_list_that_changes_between_size_query_and_fill_trips_the_wrapper", &[], |client| {
-        let nvml = load();
-        let device = nvml.device_by_index(0).unwrap();
-        client.fault(&["evict", "3"]);
-        client.fault(&["list-change", "shrink", "2"]);
-        // The wrapper does not trim its list to the count that came back.
-        let pids = device.accounting_pids().unwrap();
-        assert_eq!(pids.len(), 3);
-        assert_eq!(pids[1..], [0, 0]);
-        assert_eq!(device.accounting_pids().unwrap().len(), 1);
-        client.fault(&["list-change", "grow", "4"]);
-        assert!(matches!(device.accounting_pids(), Err(NvmlError::InsufficientSize(_))));
-        assert_eq!(device.accounting_pids().unwrap().len(), 5);
-    });
+    in_own_process(
+        "s11_a_list_that_changes_between_size_query_and_fill_trips_the_wrapper",
+        &[],
+        |client| {
+            let nvml = load();
+            let device = nvml.device_by_index(0).unwrap();
+            client.fault(&["evict", "3"]);
+            client.fault(&["list-change", "shrink", "2"]);
+            // The wrapper does not trim its list to the count that came back.
+            let pids = device.accounting_pids().unwrap();
+            assert_eq!(pids.len(), 3);
+            assert_eq!(pids[1..], [0, 0]);
+            assert_eq!(device.accounting_pids().unwrap().len(), 1);
+            client.fault(&["list-change", "grow", "4"]);
+            assert!(matches!(device.accounting_pids(), Err(NvmlError::InsufficientSize(_))));
+            assert_eq!(device.accounting_pids().unwrap().len(), 5);
+        },
+    );
 }
 
 #[test]
@@ -305,7 +315,10 @@ fn s20_a_gpu_may_be_lost_in_the_middle_of_a_list() {
         let device = nvml.device_by_index(0).unwrap();
         let pid = client.gone(&["--ms", "1"]);
         client.fault(&["after", "nvmlDeviceGetAccountingPids", "gpu-lost", "on", "--gpu", "0"]);
-        assert!(matches!(device.accounting_pids(), Err(NvmlError::GpuLost)), "between its two calls");
+        assert!(
+            matches!(device.accounting_pids(), Err(NvmlError::GpuLost)),
+            "between its two calls"
+        );
         assert!(matches!(device.accounting_stats_for(pid), Err(NvmlError::GpuLost)));
         assert!(nvml.device_by_index(1).unwrap().accounting_pids().unwrap().is_empty());
         client.fault(&["gpu-lost", "off"]);
@@ -342,7 +355,8 @@ fn without_a_server_the_driver_is_not_loaded() {
 fn s16_an_older_librarys_missing_symbols_are_missing() {
     in_own_process("s16_an_older_librarys_missing_symbols_are_missing", &[], |_| {
         let folder = tempfile::tempdir().unwrap();
-        let missing = ["nvmlDeviceGetAccountingStats_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
+        let missing =
+            ["nvmlDeviceGetAccountingStats_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
         let older = library_without(folder.path(), &missing);
         let nvml = Nvml::builder().lib_path(older.as_os_str()).init().unwrap();
         let device = nvml.device_by_index(0).unwrap();

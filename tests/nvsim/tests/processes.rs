@@ -76,8 +76,8 @@ fn a_killed_process_is_final_only_after_the_teardown() {
         assert_eq!((&stats["running"], &stats["time_ms"]), (&Value::from(true), &Value::from(0)));
     }
     let truth = wait_for_lines(&driver, pid, 1);
-    let span_us = truth[0]["end_time_us"].as_u64().unwrap()
-        - truth[0]["start_time_us"].as_u64().unwrap();
+    let span_us =
+        truth[0]["end_time_us"].as_u64().unwrap() - truth[0]["start_time_us"].as_u64().unwrap();
     assert!(span_us >= 700_000, "the end is stamped when it is final: {span_us}");
     assert_eq!(driver.stats(0, pid)["running"], false);
 }
@@ -89,8 +89,8 @@ fn a_duplicate_of_the_descriptor_keeps_the_entry_of_a_dead_process_live() {
     let pid = child.id();
     assert!(child.wait().unwrap().success());
     let truth = wait_for_lines(&driver, pid, 1);
-    let span_us = truth[0]["end_time_us"].as_u64().unwrap()
-        - truth[0]["start_time_us"].as_u64().unwrap();
+    let span_us =
+        truth[0]["end_time_us"].as_u64().unwrap() - truth[0]["start_time_us"].as_u64().unwrap();
     assert!(span_us >= 400_000, "the child outlived it by as much: {span_us}");
 }
 
@@ -242,11 +242,8 @@ fn the_workload_opens_the_device_nodes_before_it_connects() {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
     let driver = Driver::start(&[]);
-    let mut child = driver
-        .work(&["--ms", "600000"])
-        .env("NVSIM_DEVICES", folder.path())
-        .spawn()
-        .unwrap();
+    let mut child =
+        driver.work(&["--ms", "600000"]).env("NVSIM_DEVICES", folder.path()).spawn().unwrap();
     wait_running(&driver, 0, child.id());
     let open: Vec<_> = std::fs::read_dir(format!("/proc/{}/fd", child.id()))
         .unwrap()
@@ -370,8 +367,7 @@ fn four_thousand_connections_fit() {
     }
     let driver = Driver::start(&[]);
     // One process, so one entry; as many connections as the real driver has entries.
-    let held: Vec<Held> =
-        (0..4_000).map(|_| Held::open(&driver.socket(), 0, 1).unwrap()).collect();
+    let held: Vec<Held> = (0..4_000).map(|_| Held::open(&driver.socket(), 0, 1).unwrap()).collect();
     assert_eq!(driver.state(0)["memory_used_bytes"], 4_000);
     drop(held);
     let truth = wait_for_lines(&driver, std::process::id(), 1);

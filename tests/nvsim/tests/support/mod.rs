@@ -197,8 +197,7 @@ impl Client {
             let text = self.fault(&["state"]);
             let state: Value = serde_json::from_str(&text).unwrap();
             let gpus = state.as_array().unwrap().iter();
-            let rows: Vec<&Value> =
-                gpus.flat_map(|gpu| gpu["stats"].as_array().unwrap()).collect();
+            let rows: Vec<&Value> = gpus.flat_map(|gpu| gpu["stats"].as_array().unwrap()).collect();
             !rows.iter().any(|row| row["pid"] == pid && row["running"] == true)
         });
         pid
