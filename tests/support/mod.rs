@@ -67,6 +67,8 @@ impl Sim {
             .arg("serve")
             .arg("--socket")
             .arg(folder.join("socket"))
+            .arg("--truth")
+            .arg(folder.join("truth"))
             .args(arguments)
             .spawn()
             .unwrap();
@@ -116,7 +118,8 @@ impl Sim {
         Job(work.args(words.split(' ')).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn program(&self, command: &str) -> Command {
+    /// A command of `nvsim` that asks this server.
+    pub(crate) fn program(&self, command: &str) -> Command {
         let mut program = Command::new(&built().program);
         program.arg(command).env(SOCKET, self.socket());
         program
