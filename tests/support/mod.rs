@@ -69,6 +69,8 @@ impl Sim {
             .arg("serve")
             .arg("--socket")
             .arg(folder.join("socket"))
+            .arg("--truth")
+            .arg(folder.join("truth"))
             .args(arguments)
             .stdout(Stdio::null())
             .spawn()
@@ -119,7 +121,8 @@ impl Sim {
         Job(work.args(words.split(' ')).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn program(&self, command: &str) -> Command {
+    /// A command of `nvsim` that asks this server.
+    pub(crate) fn program(&self, command: &str) -> Command {
         let mut program = Command::new(&built().program);
         program.arg(command).env(SOCKET, self.socket());
         program
