@@ -25,6 +25,10 @@ use gpu_ledger_ebpf::{ARGV_MAX, CGROUP_PATH_MAX, CgroupHead, ExecHead, FILENAME_
 use crate::ring::{Alone, Ticket};
 use crate::task::{self, Address, Typed};
 
+/// Bytes of the longest records.
+const EXEC_MAX: usize = size_of::<ExecHead>() + FILENAME_MAX + ARGV_MAX;
+const CGROUP_MAX: usize = size_of::<CgroupHead>() + CGROUP_PATH_MAX;
+
 #[repr(C)]
 struct ExecScratch {
     head: ExecHead,
@@ -82,7 +86,7 @@ pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) 
     let length = size_of::<ExecHead>()
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
-    ticket.submit_bytes::<Alone>(scratch.cast_const().cast(), length);
+    ticket.submit_bytes::<Alone, EXEC_MAX>(scratch.cast_const().cast(), length);
     if argv_flags & flag::ARGV_FAULTED != 0 {
         // Never seen in the wild; the record is out already, with its flag.
         warn!(ctx, "argv of process {} could not be read", record.subject.tgid);
@@ -139,7 +143,7 @@ pub(crate) fn cgroup_made(group: Address, path: Address) {
     // SAFETY: `head` points into the map's value.
     unsafe { head.write(record) };
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
-    ticket.submit_bytes::<Alone>(scratch.cast_const().cast(), length);
+    ticket.submit_bytes::<Alone, CGROUP_MAX>(scratch.cast_const().cast(), length);
 }
 
 /// Copies a NUL-terminated kernel string of at most `MAX` bytes to `place`, which has room for one

@@ -8,6 +8,8 @@
     reason = "tests start programs, and are told of them by the environment"
 )]
 
+pub(crate) mod opened;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long anything in a test may take before it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 const SOCKET: &str = "NVSIM_SOCKET";
 const IN_CHILD: &str = "GPU_LEDGER_TEST_CHILD";
@@ -61,13 +63,21 @@ pub(crate) struct Sim {
 impl Sim {
     /// Starts `nvsim serve` with these arguments beside `--socket`, and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// As [`Sim::start`], with variables of the server's environment.
+    pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().to_path_buf();
         let server = Command::new(&built().program)
             .arg("serve")
             .arg("--socket")
             .arg(folder.join("socket"))
+            .arg("--truth")
+            .arg(folder.join("truth"))
             .args(arguments)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -117,7 +127,8 @@ impl Sim {
         Job(work.args(words.split(' ')).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn program(&self, command: &str) -> Command {
+    /// A command of `nvsim` that asks this server.
+    pub(crate) fn program(&self, command: &str) -> Command {
         let mut program = Command::new(&built().program);
         program.arg(command).env(SOCKET, self.socket());
         program

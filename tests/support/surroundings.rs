@@ -163,6 +163,15 @@ impl Trace {
     }
 }
 
+/// What `nvsim fault` prints for these words.
+pub(crate) fn asked(sim: &Sim, words: &str) -> String {
+    let mut nvsim = Command::new(&built().program);
+    nvsim.arg("fault").args(words.split(' ')).env("NVSIM_SOCKET", sim.socket());
+    let output = nvsim.output().unwrap();
+    assert!(output.status.success(), "nvsim fault {words}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Whoever runs the binary must reach what is in a folder of the test's.
 fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();

@@ -20,7 +20,7 @@ fn stepped(us: i64) {
     let folder = tempfile::tempdir().unwrap();
     let clock = folder.path().join("clock");
     shift(&clock, 0);
-    let sim = Sim::start_with_clock(&["--gpus", "1"], &clock);
+    let sim = Sim::start_with(&["--gpus", "1"], &[("GPU_LEDGER_TEST_CLOCK", clock.as_os_str())]);
     let script = format!(
         "nvsim work --gpu 0 --ms 30; nvsim work --gpu 0 --ms 1200 & job=$!; \
          until nvsim fault state | grep -q '\"running\":true'; do sleep 0.02; done; sleep 0.5; \

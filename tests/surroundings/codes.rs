@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::support::Sim;
-use crate::traced::{Ended, Trace};
+use crate::traced::{Ended, Trace, asked};
 
 /// 1 to 30, two that no header names, and the catch-all.
 fn codes() -> Vec<u32> {
@@ -103,9 +103,11 @@ fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
     for gpu in 0..codes().len() {
         jobs.push(sim.work(&format!("--gpu {gpu} --ms 1000000")));
     }
-    for gpu in 0..codes().len() {
-        crate::support::poll("every job holds its GPU", || sim.holds(gpu).then_some(()));
-    }
+    crate::support::poll("every job holds its GPU", || {
+        let state: serde_json::Value = serde_json::from_str(&asked(&sim, "state")).unwrap();
+        let holds = |gpu: &serde_json::Value| !gpu["accounting_pids"].as_array().unwrap().is_empty();
+        state.as_array().unwrap().iter().all(holds).then_some(())
+    });
     let ended = Trace::on(&sim).as_nobody_with("").words("--for 10ms").run();
     ended.exited(2);
     let calls = ["nvmlDeviceGetAccountingStats_v2", "nvmlDeviceGetAccountingStats"];

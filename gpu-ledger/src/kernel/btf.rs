@@ -216,18 +216,6 @@ impl Btf {
         prototype.entries().checked_sub(1).ok_or_else(missing)
     }
 
-    /// Names of all structures and unions, for comparison with other readers.
-    pub fn composites(&self) -> Result<Vec<String>, BtfError> {
-        let mut names = Vec::new();
-        for id in 1..self.starts.len() {
-            let found = self.type_of(u32::try_from(id).unwrap_or(u32::MAX))?;
-            if matches!(found.kind(), kind::STRUCT | kind::UNION) && found.name != 0 {
-                names.push(String::from_utf8_lossy(self.string(found.name)).into_owned());
-            }
-        }
-        Ok(names)
-    }
-
     fn composite(&self, name: &str) -> Result<Type, BtfError> {
         self.named(name, |kind| matches!(kind, kind::STRUCT | kind::UNION))
     }

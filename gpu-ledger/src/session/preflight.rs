@@ -9,6 +9,7 @@ use crate::accounting::driver::{Driver, DriverOptions, in_initial_pid_namespace}
 use crate::kernel::TracerOptions;
 use crate::kernel::preflight::{self, Need, Outcome};
 use crate::session::TraceOptions;
+use crate::session::output;
 use crate::session::processes::Processes;
 use crate::session::watch::Watch;
 use crate::unit::GpuUuid;
@@ -31,7 +32,11 @@ impl fmt::Display for Missing {
 pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     let mut missing = Vec::new();
     let processes = processes(options, &mut missing);
-    let touch_off_because = processes.touch_off_because();
+    let touch_off_because = processes.touch_off_because().map(|why| named_touch_lack(options, why));
+    if let Some(why) = touch_off_because.as_deref().filter(|_| options.device_touch) {
+        // No prerequisite: everything else goes on without it.
+        output::complain(&format!("device-touch off: {why}"));
+    }
     let dead_rows_hidden = match in_initial_pid_namespace() {
         Ok(initial) => !initial,
         Err(error) => {
@@ -86,6 +91,20 @@ fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
     })
 }
 
+/// Why opens are not watched: the missing prerequisite with its remedy, where one is known, instead
+/// of what the kernel said when it refused the program.
+fn named_touch_lack(options: &TraceOptions, why: String) -> String {
+    if !options.device_touch {
+        return why;
+    }
+    let lacks = preflight::findings(Path::new("/proc"), Path::new("/sys")).into_iter();
+    let mut lacks = lacks.filter_map(|finding| match (finding.need, finding.outcome) {
+        (Need::DeviceTouch, Outcome::Missing { cause, remedy }) => Some(format!("{cause}; {remedy}")),
+        _ => None,
+    });
+    lacks.next().unwrap_or(why)
+}
+
 /// A prerequisite's name as one word of a machine-readable line.
 fn token(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -119,6 +138,9 @@ const fn remedy(reason: UnknownReason) -> Option<&'static str> {
     Some(match reason {
         UnknownReason::NvmlLibraryNotFound => {
             "no amounts; install the NVIDIA driver, or name its library with --nvml-library"
+        }
+        UnknownReason::NvmlSymbolMissing | UnknownReason::NvmlFunctionMissing => {
+            "no amounts; this is no NVML, or one too old for accounting: upgrade the driver, or name its library with --nvml-library"
         }
         UnknownReason::DriverNotLoaded => "no amounts; load the driver: modprobe nvidia",
         UnknownReason::DriverLibraryVersionMismatch => {

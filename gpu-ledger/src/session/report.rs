@@ -133,7 +133,7 @@ pub struct Settled {
     pub account: String,
     /// The program; null where nobody knows.
     pub program: Option<String>,
-    /// Its arguments, invalid bytes and control characters as `\xHH`; null where nobody knows.
+    /// Its arguments; of one that is no UTF-8, what is not as `\xHH`. Null where nobody knows.
     pub argv: Option<Vec<String>>,
     /// The argument bytes in base64, only where they are not UTF-8.
     pub argv_b64: Option<String>,

@@ -11,6 +11,7 @@ use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
 use crate::coverage::Gap;
+use crate::escape::escape;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::{GapCause, Observed, Unknown};
 
@@ -183,7 +184,7 @@ impl GpuRows {
     /// The product's name, or that the driver did not say.
     pub(super) fn name(&self) -> String {
         match &self.facts.name {
-            Observed::Known(name) => name.clone(),
+            Observed::Known(name) => escape(name.as_bytes()).to_string(),
             Observed::Unknown(reason) => format!("name unknown: {reason}"),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::escape::escape;
 use crate::session::report::{Account, Block, Gpu, Open, Report, Settled};
 use crate::unit::{Bytes, Ms};
 use crate::unknown::GapCause;
@@ -35,7 +36,8 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
             Some(status) => format!("exit status {status}"),
             None => "exit status unknown".to_owned(),
         };
-        let words = clip(&command.argv.join(" "), 76 - status.len() - "command ()".len());
+        let words = escape(command.argv.join(" ").as_bytes()).to_string();
+        let words = clip(&words, 76 - status.len() - "command ()".len());
         writeln!(page, "\ncommand {words} ({status})")?;
         write_block(page, &command.block, "held no GPU that the driver has a row for")?;
         writeln!(page, "\nrest of the host")?;

@@ -364,6 +364,18 @@ fn s16_an_older_librarys_missing_symbols_are_missing() {
 }
 
 #[test]
+fn s17_the_library_has_its_soname_and_always_exports_its_lifecycle() {
+    let whole = std::fs::read(library()).unwrap();
+    let soname = b"\0libnvidia-ml.so.1\0";
+    assert!(whole.windows(soname.len()).any(|bytes| bytes == soname));
+    for symbol in ["nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"] {
+        // What is not exported cannot be taken out.
+        assert!(nvsim::library::without(&whole, &[symbol]).is_ok(), "{symbol}");
+    }
+    assert!(nvsim::library::without(&whole, &["nvmlNoSuchCall"]).is_err());
+}
+
+#[test]
 fn clients_are_counted_and_shutdown_leaves_none() {
     in_own_process("clients_are_counted_and_shutdown_leaves_none", &[], |client| {
         assert_eq!(client.fault(&["clients"]), "0");
