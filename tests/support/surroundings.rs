@@ -9,8 +9,7 @@
 )]
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -102,7 +101,11 @@ impl Trace {
 
     /// Runs it as another user with no more than these capabilities (`+bpf,+perfmon`).
     pub(crate) fn as_nobody_with(mut self, capabilities: &str) -> Self {
-        let held = if capabilities.is_empty() { "-all".to_owned() } else { format!("-all,{capabilities}") };
+        let held = if capabilities.is_empty() {
+            "-all".to_owned()
+        } else {
+            format!("-all,{capabilities}")
+        };
         let words = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
         self.before.extend(words.map(OsString::from));
         for option in ["--inh-caps", "--ambient-caps"] {

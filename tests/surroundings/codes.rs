@@ -105,7 +105,8 @@ fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
     }
     crate::support::poll("every job holds its GPU", || {
         let state: serde_json::Value = serde_json::from_str(&asked(&sim, "state")).unwrap();
-        let holds = |gpu: &serde_json::Value| !gpu["accounting_pids"].as_array().unwrap().is_empty();
+        let holds =
+            |gpu: &serde_json::Value| !gpu["accounting_pids"].as_array().unwrap().is_empty();
         state.as_array().unwrap().iter().all(holds).then_some(())
     });
     let ended = Trace::on(&sim).as_nobody_with("").words("--for 10ms").run();
@@ -115,8 +116,7 @@ fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
     let gpus = ended.report()["gpus"].as_array().unwrap();
     let mut wrong = String::new();
     for (gpu, code) in gpus.iter().zip(codes()) {
-        let mine: Vec<_> =
-            unknown.iter().filter(|one| one["gpu"] == gpu["gpu_uuid"]).collect();
+        let mine: Vec<_> = unknown.iter().filter(|one| one["gpu"] == gpu["gpu_uuid"]).collect();
         // Not found for every listed row means that the store was reset, whatever the code.
         let reason = if code == 6 { "accounting-mode-reset".to_owned() } else { word(code) };
         let said = mine.iter().any(|one| {

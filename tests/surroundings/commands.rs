@@ -43,7 +43,8 @@ fn bytes_that_are_no_text_in_a_command_reach_it_and_no_terminal() {
     people.exited(0);
     assert!(!people.err.contains('\u{1b}'), "{:?}", people.err);
 
-    let missing = none().output(None).command([OsStr::from_bytes(b"/nonexistent/\xff\x1b[31m")]).run();
+    let missing =
+        none().output(None).command([OsStr::from_bytes(b"/nonexistent/\xff\x1b[31m")]).run();
     missing.exited(127);
     assert!(!missing.err.contains('\u{1b}'), "{:?}", missing.err);
 }

@@ -97,10 +97,10 @@ fn a_closed_stdout_is_no_failure() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     // `-` is stdout.
-    let running: Running =
-        none().output(Some("-".into())).stdout(writer).command(["true"]).start();
+    let running: Running = none().output(Some("-".into())).stdout(writer).command(["true"]).start();
     running.ended().exited(0);
-    let closed = none().output(Some("-".into())).behind("sh -c").behind_word("exec \"$0\" \"$@\" >&-");
+    let closed =
+        none().output(Some("-".into())).behind("sh -c").behind_word("exec \"$0\" \"$@\" >&-");
     let ended = closed.command(["true"]).run();
     assert!([0, 1].contains(&ended.code), "{}: {}", ended.code, ended.err);
 }

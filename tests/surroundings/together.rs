@@ -32,7 +32,9 @@ fn a_trace_within_a_trace_names_the_job_in_both() {
         library = sim.library().display(),
         inner = inner.display(),
     );
-    let ended = trace.script(&format!("{script}; status=$?; cat '{}'; exit $status", inner.display())).run();
+    let ended = trace
+        .script(&format!("{script}; status=$?; cat '{}'; exit $status", inner.display()))
+        .run();
     assert_eq!(ended.exited(0).programs(), ["nvsim"]);
     let inside: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(inside["command"]["settlements"][0]["program"], "nvsim");

@@ -99,7 +99,9 @@ fn named_touch_lack(options: &TraceOptions, why: String) -> String {
     }
     let lacks = preflight::findings(Path::new("/proc"), Path::new("/sys")).into_iter();
     let mut lacks = lacks.filter_map(|finding| match (finding.need, finding.outcome) {
-        (Need::DeviceTouch, Outcome::Missing { cause, remedy }) => Some(format!("{cause}; {remedy}")),
+        (Need::DeviceTouch, Outcome::Missing { cause, remedy }) => {
+            Some(format!("{cause}; {remedy}"))
+        }
         _ => None,
     });
     lacks.next().unwrap_or(why)
@@ -122,12 +124,21 @@ async fn enable_accounting(watch: &mut Watch) {
     }
 }
 
+/// The calls without whose answer a GPU has no rows.
+const GATES: [&str; 2] = ["nvmlDeviceGetAccountingMode", "nvmlDeviceGetAccountingPids"];
+/// The remedy for answers that have no other.
+const ASK_THE_KERNEL_LOG: &str =
+    "no amounts; the driver refused the call: see dmesg for NVRM and Xid lines";
+
 /// What the driver's side lacks, by what its first reads could not say.
 pub(super) fn missing_of_driver(watch: &Watch) -> Vec<Missing> {
     let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
     let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
     let advised = all.into_iter().filter_map(|unknown| {
-        let advice = remedy(unknown.reason)?.to_owned();
+        let gate = |call| watch.driver.is_none() || GATES.contains(&call);
+        // An empty list is an answer, and carries no code.
+        let refused = unknown.call.is_some_and(gate) && unknown.code.is_some_and(|code| code != 0);
+        let advice = remedy(unknown.reason).or(refused.then_some(ASK_THE_KERNEL_LOG))?.to_owned();
         Some(Missing { unknown: unknown.clone(), advice })
     });
     advised.collect()
