@@ -60,10 +60,10 @@ fn a_second_interrupt_ends_the_waiting_for_a_command_that_does_not_heed_the_firs
                 let gone = rustix::process::kill_process(pid, Signal::INT).is_err();
                 (gone || keep.path().join("report.json").exists()).then_some(())
             });
+            // Only now may the command end: the report was there before.
+            std::fs::write(&over, "").unwrap();
         });
-        let ended = running.ended();
-        std::fs::write(&over, "").unwrap();
-        ended
+        running.ended()
     });
     assert_eq!(ended.programs(), ["nvsim"]);
     assert!(ended.report()["command"]["exit_status"].is_null(), "{}", ended.report()["command"]);

@@ -42,13 +42,20 @@ fn a_trace_within_a_trace_names_the_job_in_both() {
     assert_eq!(id(&inside), id(ended.report()));
 }
 
-/// Programs of ours that the kernel holds, whoever loaded them.
-fn programs_of(pid: i32) -> Vec<String> {
-    let listed = Command::new("bpftool").args(["prog", "show"]).output().unwrap();
-    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    // Each program's lines end with `pids NAME(PID)` while a process holds it.
-    let holder = format!("({pid})");
-    text.lines().filter(|line| line.contains(&holder)).map(str::to_owned).collect()
+/// The ids of the programs and links that a process holds, as procfs tells of its descriptors.
+fn held_by(pid: i32, kind: &str) -> Vec<String> {
+    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let texts = infos.filter_map(|info| std::fs::read_to_string(info.unwrap().path()).ok());
+    let ids = texts.filter_map(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
+        Some(line.trim_start_matches(':').trim().to_owned())
+    });
+    ids.collect()
+}
+
+/// Whether the kernel still knows a program or a link of this id.
+fn is_known(what: &str, id: &str) -> bool {
+    Command::new("bpftool").args([what, "show", "id", id]).output().unwrap().status.success()
 }
 
 #[test]
@@ -62,15 +69,16 @@ fn a_trace_that_is_killed_leaves_no_program_attached() {
     let ready = trace.folder().join("ready");
     let running = trace.env("READY", &ready).script("touch \"$READY\"; exec sleep 1000").start();
     poll("the command is under way", || ready.exists().then_some(()));
-    let pid = running.pid();
-    let held = programs_of(pid);
-    if held.is_empty() {
-        running.signal_group(rustix::process::Signal::KILL);
-        return crate::support::skip(test, "bpftool does not show who holds a program here");
-    }
+    let (programs, links) = (held_by(running.pid(), "prog_id"), held_by(running.pid(), "link_id"));
+    assert!(programs.len() >= 4 && !links.is_empty(), "{programs:?} {links:?}");
+    assert!(programs.iter().all(|id| is_known("prog", id)), "{programs:?}");
     running.signal_group(rustix::process::Signal::KILL);
     assert_eq!(running.ended().code, 1_009);
-    poll("the kernel lets go of the programs", || programs_of(pid).is_empty().then_some(()));
+    poll("the kernel lets go of programs and links", || {
+        let left = programs.iter().any(|id| is_known("prog", id))
+            || links.iter().any(|id| is_known("link", id));
+        (!left).then_some(())
+    });
 }
 
 #[test]

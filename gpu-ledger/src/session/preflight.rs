@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::accounting::driver::{Driver, DriverOptions, in_initial_pid_namespace};
 use crate::kernel::TracerOptions;
 use crate::kernel::preflight::{self, Need, Outcome};
@@ -117,10 +119,47 @@ async fn enable_accounting(watch: &mut Watch) {
     let Some((_, driver)) = &watch.driver else { return };
     let off = watch.gpus.values().filter(|gpu| gpu.facts.accounting != Ok(true));
     let off: Vec<GpuUuid> = off.map(|gpu| gpu.facts.uuid.clone()).collect();
+    let mut unknowns = Vec::new();
+    let mut enabled = BTreeSet::new();
     for gpu in off {
-        if let Err(unknown) = driver.set_accounting(&gpu, true).await {
-            watch.unknowns.insert(unknown);
+        match driver.set_accounting(&gpu, true).await {
+            Ok(true) => {
+                enabled.insert(gpu);
+            }
+            // Read back as off: the reads will say so.
+            Ok(false) => {}
+            Err(unknown) => unknowns.push(unknown),
         }
+    }
+    watch.unknowns.extend(unknowns);
+    forget_accounting_off(watch, &enabled).await;
+}
+
+/// Reads that began before the mode was set say that it is off, and may still be on their way. What
+/// they say belongs to no period of this trace.
+async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
+    let set = watch.clock.now().boot;
+    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
+        gpu.request(true, true);
+    }
+    let deadline = Instant::now() + super::BASELINE_TIMEOUT;
+    let waits = |watch: &Watch| {
+        let mut gpus = watch.gpus.values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
+        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.stalled)
+    };
+    while waits(watch) {
+        tokio::select! {
+            wake = watch.next() => if watch.handle(wake).is_err() { break },
+            () = sleep_until(deadline) => break,
+        }
+    }
+    watch.unknowns.retain(|unknown| {
+        let of_enabled = unknown.gpu.as_ref().is_some_and(|gpu| enabled.contains(gpu));
+        !(of_enabled && unknown.reason == UnknownReason::AccountingModeDisabled)
+    });
+    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
+        gpu.gaps.clear();
+        gpu.first_good = gpu.last_good;
     }
 }
 
