@@ -140,16 +140,18 @@ fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
 /// Reads every GPU once: what is dead by then belongs to nobody here, and what holds a GPU without
 /// a row is known from the start.
 async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
+    // A worker reads once by itself, without asking who holds the GPU: that read is not enough.
+    let asked = watch.clock.now().boot;
     for gpu in watch.gpus.values_mut() {
         gpu.request(true, true);
     }
     let deadline = Instant::now() + BASELINE_TIMEOUT;
-    while watch.gpus.values().any(|gpu| !gpu.was_read()) {
+    while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked)) {
         tokio::select! {
             wake = watch.next() => watch.handle(wake)?,
             () = sleep_until(deadline) => break,
         }
-        if watch.gpus.values().all(|gpu| gpu.was_read() || gpu.stalled) {
+        if watch.gpus.values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
             break;
         }
     }

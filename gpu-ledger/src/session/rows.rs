@@ -87,11 +87,6 @@ impl GpuRows {
         &self.worker
     }
 
-    /// Whether it was read at all.
-    pub(super) const fn was_read(&self) -> bool {
-        self.last_read_began.is_some()
-    }
-
     /// Whether a read that began after `asked` has come to its end.
     pub(super) fn was_read_after(&self, asked: BootNs) -> bool {
         self.last_read_began.is_some_and(|began| began > asked)
