@@ -35,6 +35,8 @@ pub struct Report {
     pub gpus: Vec<Gpu>,
     /// Settled milliseconds without a name, by reason.
     pub unattributed: Vec<Unattributed>,
+    /// What cannot be priced, as the driver gave it, by GPU, account and reason.
+    pub disputed: Vec<Disputed>,
     /// Rows that still run: accrued, not booked.
     pub open: Vec<Open>,
     /// Processes that hold a GPU and can never have a row.
@@ -208,6 +210,23 @@ pub struct Unattributed {
     pub held_ms: Ms,
 }
 
+/// Settlements whose milliseconds are in doubt: in no account's priced sum.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disputed {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Whose; `unattributed` where nobody knows.
+    pub account: String,
+    /// Belongs to the traced command.
+    pub of_command: bool,
+    /// Why.
+    pub reason: DisputeReason,
+    /// Settlements.
+    pub count: u64,
+    /// The driver's `time` of them, added up as it is.
+    pub raw_ms: u128,
+}
+
 /// A row that still runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Open {
@@ -266,6 +285,7 @@ impl Report {
     pub fn is_known(&self) -> bool {
         self.unknown.iter().all(|line| line.is_evidence)
             && self.unattributed.is_empty()
+            && self.disputed.is_empty()
             && self.missed_in_coverage == Some(0)
             && self.coverage.as_ref().is_some_and(|coverage| coverage.gaps.is_empty())
     }

@@ -46,6 +46,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
     }
     write_block(page, &report.host, "nothing settled")?;
     write_unattributed(page, report)?;
+    write_disputed(page, report)?;
     write_open(page, report)?;
     write_coverage(page, report)
 }
@@ -178,6 +179,22 @@ fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
             page,
             "  {:<26} GPU {gpu} {:>8} settlements {:>12}",
             line.reason, line.count, line.held_ms
+        )?;
+    }
+    Ok(())
+}
+
+fn write_disputed(page: &mut String, report: &Report) -> fmt::Result {
+    if report.disputed.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "disputed: as the driver gave it, not priced")?;
+    for line in &report.disputed {
+        let name = cell(&line.account, NAME_WIDTH);
+        writeln!(
+            page,
+            "  {name} {:<10} {:>8} settlements {:>20} ms raw",
+            line.reason, line.count, line.raw_ms
         )?;
     }
     Ok(())

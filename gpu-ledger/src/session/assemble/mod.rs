@@ -6,6 +6,7 @@ mod surroundings;
 
 pub(super) use json::json;
 
+use std::collections::BTreeMap;
 use std::process::ExitStatus;
 
 use base64::Engine as _;
@@ -77,6 +78,7 @@ pub(super) fn report(
         host,
         gpus: watch.gpus.values().zip(&bill.gpus).map(|(gpu, line)| statement(gpu, line)).collect(),
         unattributed: bill.unattributed.iter().map(unattributed).collect(),
+        disputed: disputed(watch),
         open: open.iter().map(running::Running::open).collect(),
         no_driver_row: rowless.iter().map(running::Running::no_driver_row).collect(),
         unknown: surroundings::unknown_lines(watch),
@@ -164,11 +166,7 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
         busy_samples: busy.and_then(|busy| busy.samples),
         busy_source: busy.map(|busy| busy.source.as_str()),
         max_memory_bytes: settlement.row.memory_peak.known().copied(),
-        account: match &entry.account {
-            // The reason has a field of its own.
-            Account::Unattributed(_) => running::UNATTRIBUTED.to_owned(),
-            account => account.to_string(),
-        },
+        account: account_name(&entry.account),
         program: entry.program.as_ref().map(ToString::to_string),
         argv: content.and_then(argv),
         argv_b64: content.and_then(argv_b64),
@@ -230,6 +228,33 @@ fn reading(gpu: &GpuRows) -> report::Reading {
         call_latency_us_max: calls.fold(0, |most, call| most.max(call.latency_max_ns)) / 1_000,
         samples_unused: gpu.samples_unused,
         busy_disagreements: gpu.busy_disagreements,
+    }
+}
+
+/// Every disputed settlement that was read in this trace. Not from the bill: a stepped wall clock may
+/// put the reading itself outside of the period.
+fn disputed(watch: &Watch) -> Vec<report::Disputed> {
+    let mut lines = BTreeMap::new();
+    for entry in &watch.entries {
+        let Some(reason) = entry.settlement.dispute else { continue };
+        let row = &entry.settlement.row;
+        let key = (row.gpu.clone(), account_name(&entry.account), entry.of_command, reason);
+        let (count, raw_ms) = lines.entry(key).or_insert((0_u64, 0_u128));
+        *count = count.saturating_add(1);
+        *raw_ms = raw_ms.saturating_add(u128::from(row.held.0));
+    }
+    let lines = lines.into_iter().map(|((gpu_uuid, account, of_command, reason), sums)| {
+        let (count, raw_ms) = sums;
+        report::Disputed { gpu_uuid, account, of_command, reason, count, raw_ms }
+    });
+    lines.collect()
+}
+
+fn account_name(account: &Account) -> String {
+    match account {
+        // The reason has a field of its own.
+        Account::Unattributed(_) => running::UNATTRIBUTED.to_owned(),
+        account => account.to_string(),
     }
 }
 
