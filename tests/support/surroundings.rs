@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::support::{Sim, built};
 
 /// Longer than any run here takes on a machine that does many other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Nobody in particular (`nobody` on Debian).
 pub(crate) const NOBODY: &str = "65534";
@@ -100,7 +100,7 @@ impl Trace {
     }
 
     /// Runs it as another user with no more than these capabilities (`+bpf,+perfmon`).
-    pub(crate) fn as_nobody_with(mut self, capabilities: &str) -> Self {
+    pub(crate) fn run_by_nobody_with(mut self, capabilities: &str) -> Self {
         let held = if capabilities.is_empty() {
             "-all".to_owned()
         } else {

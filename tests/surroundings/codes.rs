@@ -71,7 +71,7 @@ fn compare(ended: &Ended, calls: &[&str], expected: impl Fn(u32) -> String) {
 #[test]
 fn every_code_of_the_mode_has_its_word_and_nothing_is_called_free() {
     let sim = every_code("nvmlDeviceGetAccountingMode");
-    let ended = Trace::on(&sim).as_nobody_with("").words("--for 10ms").run();
+    let ended = Trace::on(&sim).run_by_nobody_with("").words("--for 10ms").run();
     compare(ended.exited(2), &["nvmlDeviceGetAccountingMode"], |code| match code {
         3 => "accounting-not-supported".to_owned(),
         6 => "nvml-unmapped-code:6".to_owned(),
@@ -83,7 +83,7 @@ fn every_code_of_the_mode_has_its_word_and_nothing_is_called_free() {
 #[test]
 fn every_code_of_the_pid_list_has_its_word_and_nothing_is_called_free() {
     let sim = every_code("nvmlDeviceGetAccountingPids");
-    let ended = Trace::on(&sim).as_nobody_with("").words("--for 10ms").run();
+    let ended = Trace::on(&sim).run_by_nobody_with("").words("--for 10ms").run();
     compare(ended.exited(2), &["nvmlDeviceGetAccountingPids"], word);
     nothing_is_free(&ended);
 }
@@ -109,7 +109,7 @@ fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
             |gpu: &serde_json::Value| !gpu["accounting_pids"].as_array().unwrap().is_empty();
         state.as_array().unwrap().iter().all(holds).then_some(())
     });
-    let ended = Trace::on(&sim).as_nobody_with("").words("--for 10ms").run();
+    let ended = Trace::on(&sim).run_by_nobody_with("").words("--for 10ms").run();
     ended.exited(2);
     let calls = ["nvmlDeviceGetAccountingStats_v2", "nvmlDeviceGetAccountingStats"];
     let unknown = ended.report()["unknown"].as_array().unwrap();

@@ -7,7 +7,7 @@ use crate::traced::Trace;
 
 const WORDS: &str = "--call-deadline 300ms --settle-timeout 1s";
 /// Far more than all deadlines of a trace together, and far less than for ever.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 /// The trace ends although the call never does, names it, and claims nothing for its GPU.
 fn hangs(call: &str, named: &str, reaches_gpus: bool) {

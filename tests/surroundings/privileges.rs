@@ -22,15 +22,15 @@ fn blind(ended: &Ended) {
 #[test]
 fn without_privilege_both_capabilities_are_named() {
     let sim = Sim::start(&["--gpus", "1"]);
-    let ended = Trace::on(&sim).as_nobody_with("").script(&format!("id -u; {JOB}")).run();
+    let ended = Trace::on(&sim).run_by_nobody_with("").script(&format!("id -u; {JOB}")).run();
     assert_eq!(ended.out, format!("{NOBODY}\n"));
     ended.names("process-events-unavailable:cap-bpf", "grant CAP_BPF");
     ended.names("process-events-unavailable:cap-perfmon", "grant CAP_PERFMON");
     blind(&ended);
-    let strict = Trace::on(&sim).as_nobody_with("").words("--strict").script("echo ran").run();
+    let strict = Trace::on(&sim).run_by_nobody_with("").words("--strict").script("echo ran").run();
     strict.exited(2).says("not started: --strict");
     assert_eq!(strict.out, "");
-    let watching = Trace::on(&sim).as_nobody_with("").words("--for 50ms").run();
+    let watching = Trace::on(&sim).run_by_nobody_with("").words("--for 50ms").run();
     watching.exited(2).unknown("process-events-unavailable:cap-bpf");
 }
 
@@ -40,7 +40,7 @@ fn the_one_missing_capability_is_named_and_the_other_is_not() {
     for (held, lacking, remedy) in
         [("bpf", "perfmon", "grant CAP_PERFMON"), ("perfmon", "bpf", "grant CAP_BPF")]
     {
-        let ended = Trace::on(&sim).as_nobody_with(&format!("+{held}")).script(JOB).run();
+        let ended = Trace::on(&sim).run_by_nobody_with(&format!("+{held}")).script(JOB).run();
         ended.names(&format!("process-events-unavailable:cap-{lacking}"), remedy);
         assert!(!ended.err.contains(&format!("unavailable:cap-{held} ")), "{}", ended.err);
         blind(&ended);
@@ -50,7 +50,7 @@ fn the_one_missing_capability_is_named_and_the_other_is_not() {
 #[test]
 fn the_two_capabilities_name_everything_and_only_device_touch_is_off() {
     let sim = Sim::start(&["--gpus", "1"]);
-    let trace = Trace::on(&sim).as_nobody_with("+bpf,+perfmon");
+    let trace = Trace::on(&sim).run_by_nobody_with("+bpf,+perfmon");
     let ended = trace.script("nvsim work --gpu 0 --ms 30; grep ^CapEff /proc/self/status").run();
     ended.exited(0);
     assert_eq!(ended.programs(), ["nvsim"]);
@@ -62,9 +62,10 @@ fn the_two_capabilities_name_everything_and_only_device_touch_is_off() {
     assert!(why.contains("CAP_NET_ADMIN") && why.contains("grant"), "{why}");
     ended.says("device-touch off: ").says("CAP_NET_ADMIN");
 
-    let people = Trace::on(&sim).as_nobody_with("+bpf,+perfmon").output(None).script("true").run();
+    let people =
+        Trace::on(&sim).run_by_nobody_with("+bpf,+perfmon").output(None).script("true").run();
     people.exited(0).says("  device-touch off: CAP_NET_ADMIN");
-    let strict = Trace::on(&sim).as_nobody_with("+bpf,+perfmon").words("--strict");
+    let strict = Trace::on(&sim).run_by_nobody_with("+bpf,+perfmon").words("--strict");
     strict.script("nvsim work --gpu 0 --ms 30").run().exited(0);
     let not_asked = Trace::on(&sim).words("--no-device-touch").script("true").run();
     assert_eq!(not_asked.exited(0).report()["device_touch"]["on"], false);
@@ -122,7 +123,7 @@ fn the_procfs_of_another_pid_namespace_is_refused() {
     assert!(ended.report()["coverage"].is_null());
     // A procfs that hides other people's processes from whoever is not root.
     let hidden = behind_shell(&sim, "mount -t proc -o hidepid=2 none /proc");
-    let ended = hidden.as_nobody_with("+bpf,+perfmon").script(JOB).run();
+    let ended = hidden.run_by_nobody_with("+bpf,+perfmon").script(JOB).run();
     ended.names("process-events-unavailable:procfs-of-the-host", "without hidepid");
     blind(&ended);
 }
