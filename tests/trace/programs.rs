@@ -125,7 +125,6 @@ fn a_script_that_holds_the_gpu_itself_is_called_by_its_own_name() {
 
 #[test]
 fn a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name() {
-    use std::os::unix::fs::PermissionsExt as _;
     if !can_trace("a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name") {
         return;
     }
@@ -134,7 +133,7 @@ fn a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name()
     let script = sim.script_called("infer");
     let text = std::fs::read_to_string(&script).unwrap();
     std::fs::write(&script, format!("#!{}\n{text}", python().display())).unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let (orders, mut infer) = (sim.folder().join("orders"), Command::new(&script));
     std::fs::write(&orders, "open 0\n").unwrap();
     infer.stdin(File::open(&orders).unwrap()).stdout(Stdio::null());
