@@ -1,133 +1,23 @@
 //! The accounting room against a library behind NVML's C ABI: the simulated driver's, and a real
 //! one without a driver.
 
+// The attribute says to the lints what cargo already knows.
+#[cfg(test)]
 mod support;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpu_ledger::accounting::driver::{Driver, DriverFacts, DriverOptions, GpuFacts, Report};
+use gpu_ledger::accounting::BusySource;
+use gpu_ledger::accounting::driver::{DriverOptions, Report};
 use gpu_ledger::accounting::nvml::{DriverKind, MigState};
 use gpu_ledger::accounting::reading::Finding;
-use gpu_ledger::accounting::worker::{ReadOutcome, ReadRequest};
-use gpu_ledger::accounting::{BusySource, FinalRow};
-use gpu_ledger::clock::Clock;
+use gpu_ledger::accounting::worker::ReadRequest;
 use gpu_ledger::unit::Pid;
-use gpu_ledger::unknown::{GapCause, Observed, Unknown, UnknownReason};
-use support::{PATIENCE, Sim, with_simulator};
-
-const SWEEP: ReadRequest = ReadRequest { sweep: true, processes: false, touching_exits: Some(0) };
-
-/// One opened driver and what it has told so far.
-struct Opened {
-    runtime: tokio::runtime::Runtime,
-    driver: Driver,
-    facts: DriverFacts,
-    gpus: Vec<GpuFacts>,
-    finals: Vec<FinalRow>,
-}
-
-fn options(library: PathBuf) -> DriverOptions {
-    DriverOptions {
-        library: Some(library),
-        call_deadline: Duration::from_secs(5),
-        touches_watched: true,
-        ..DriverOptions::new(Clock::system())
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn refused(options: DriverOptions) -> Unknown {
-    match runtime().block_on(Driver::open(options)) {
-        Ok((facts, _, _)) => panic!("opened: {facts:?}"),
-        Err(unknown) => unknown,
-    }
-}
-
-impl Opened {
-    fn with(options: DriverOptions) -> Self {
-        let runtime = runtime();
-        let (facts, gpus, driver) = runtime.block_on(Driver::open(options)).unwrap();
-        Self { runtime, driver, facts, gpus, finals: Vec::new() }
-    }
-
-    fn of(sim: &Sim) -> Self {
-        Self::with(options(sim.library()))
-    }
-
-    fn request(&self, request: ReadRequest) {
-        self.driver.worker(&self.gpus[0].uuid).unwrap().request(request);
-    }
-
-    fn report(&mut self) -> Report {
-        let driver = &mut self.driver;
-        let next = async { tokio::time::timeout(PATIENCE, driver.next()).await };
-        self.runtime.block_on(next).expect("a report in time").expect("a worker")
-    }
-
-    /// Asks again and again until an outcome fits.
-    fn until(&mut self, what: &str, fits: impl Fn(&ReadOutcome) -> bool) -> ReadOutcome {
-        let request = ReadRequest { processes: true, ..SWEEP };
-        self.until_by(request, what, fits)
-    }
-
-    fn until_by(
-        &mut self,
-        request: ReadRequest,
-        what: &str,
-        fits: impl Fn(&ReadOutcome) -> bool,
-    ) -> ReadOutcome {
-        let started = Duration::from_nanos(Clock::system().now().mono_ns);
-        loop {
-            self.request(request);
-            if let Report::Read(outcome) = self.report() {
-                self.finals.extend(outcome.findings.iter().filter_map(|finding| match finding {
-                    Finding::Final(row) => Some(row.clone()),
-                    _ => None,
-                }));
-                if outcome.gpu == self.gpus[0].uuid && fits(&outcome) {
-                    return *outcome;
-                }
-            }
-            let now = Duration::from_nanos(Clock::system().now().mono_ns);
-            assert!(now - started < PATIENCE, "waited in vain: {what}");
-        }
-    }
-
-    fn until_unknown(&mut self, word: &str) -> Unknown {
-        let outcome = self.until(word, |seen| seen.unknowns.iter().any(|u| u.word() == word));
-        outcome.unknowns.into_iter().find(|unknown| unknown.word() == word).unwrap()
-    }
-
-    /// A read after which everything that was wrong is right again.
-    fn until_well(&mut self) {
-        self.until("a read without a failure", |seen| {
-            seen.unknowns.iter().all(|u| u.reason == UnknownReason::EmptyAccountedList)
-        });
-    }
-
-    fn until_finals(&mut self, count: usize) {
-        while self.finals.len() < count {
-            let before = self.finals.len();
-            self.until("a final row", |seen| {
-                seen.findings.iter().any(|finding| matches!(finding, Finding::Final(_)))
-            });
-            assert!(self.finals.len() > before);
-        }
-    }
-}
-
-fn gaps(outcome: &ReadOutcome) -> Vec<GapCause> {
-    let gaps = outcome.findings.iter().filter_map(|finding| match finding {
-        Finding::Gap(gap) => Some(gap.cause),
-        _ => None,
-    });
-    gaps.collect()
-}
+use gpu_ledger::unknown::{GapCause, Observed, UnknownReason};
+use support::opened::{Opened, SWEEP, gaps, options, refused};
+use support::{PATIENCE, with_simulator};
 
 #[test]
 fn the_simulated_library_says_that_it_is_and_what_it_drives() {
@@ -354,6 +244,26 @@ fn a_hanging_call_is_told_by_name_and_ends_as_a_gap() {
 }
 
 #[test]
+fn a_gpu_that_hangs_leaves_the_others_read() {
+    with_simulator("a_gpu_that_hangs_leaves_the_others_read", &["--gpus", "2"], |sim| {
+        let mut opened = Opened::with(DriverOptions {
+            call_deadline: Duration::from_millis(300),
+            ..options(sim.library())
+        });
+        sim.fault("hang nvmlDeviceGetAccountingPids --gpu 1");
+        let hangs = opened.gpus[1].uuid.clone();
+        opened.driver.worker(&hangs).unwrap().request(SWEEP);
+        let mut stalled = false;
+        while !stalled {
+            stalled = matches!(opened.report(), Report::Stalled(stall) if stall.gpu == hangs);
+        }
+        sim.work("--gpu 0 --ms 5").wait();
+        opened.until_finals(1);
+        assert_eq!(opened.driver.stalls().len(), 1);
+    });
+}
+
+#[test]
 fn a_hanging_init_is_an_unknown_and_blocks_nobodys_end() {
     with_simulator(
         "a_hanging_init_is_an_unknown_and_blocks_nobodys_end",
@@ -554,20 +464,16 @@ fn a_library_without_the_newer_row_call_serves_the_older_one() {
 }
 
 #[test]
-fn the_newer_row_call_gives_a_busy_range_or_says_that_nothing_was_sampled() {
-    with_simulator(
-        "the_newer_row_call_gives_a_busy_range_or_says_that_nothing_was_sampled",
-        &["--gpus", "1"],
-        |sim| {
-            let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 2500 --busy 100").wait();
-            opened.until_finals(1);
-            let long = opened.finals[0].busy.clone().unwrap();
-            assert_eq!(long.source, BusySource::StatsV2);
-            assert!(long.samples.is_some_and(|count| count > 0), "{long:?}");
-            assert!(long.high <= opened.finals[0].row.held && long.low.0 > 0, "{long:?}");
-        },
-    );
+fn the_newer_row_call_gives_a_busy_range() {
+    with_simulator("the_newer_row_call_gives_a_busy_range", &["--gpus", "1"], |sim| {
+        let mut opened = Opened::of(sim);
+        sim.work("--gpu 0 --ms 2500 --busy 100").wait();
+        opened.until_finals(1);
+        let long = opened.finals[0].busy.clone().unwrap();
+        assert_eq!(long.source, BusySource::StatsV2);
+        assert!(long.samples.is_some_and(|count| count > 0), "{long:?}");
+        assert!(long.high <= opened.finals[0].row.held && long.low.0 > 0, "{long:?}");
+    });
 }
 
 #[test]

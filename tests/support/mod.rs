@@ -8,6 +8,8 @@
     reason = "tests start programs, and are told of them by the environment"
 )]
 
+pub(crate) mod opened;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long anything in a test may take before it has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 const SOCKET: &str = "NVSIM_SOCKET";
 const IN_CHILD: &str = "GPU_LEDGER_TEST_CHILD";
@@ -70,6 +72,7 @@ impl Sim {
             .arg("--truth")
             .arg(folder.join("truth"))
             .args(arguments)
+            .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let sim = Self { server: Some(server), folder, _temporary: Some(temporary) };

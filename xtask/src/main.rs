@@ -1,7 +1,13 @@
 //! Builds, checks and demonstrates gpu-ledger: `cargo xtask TASK`.
 
+mod bench;
+mod cargo;
+mod demo;
 mod ebpf;
 mod nvsim;
+
+use std::io::Write as _;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -14,15 +20,37 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure, with peers beside it, and write the table into BENCHMARKS.md
+    Bench(bench::Options),
+    /// A made-up afternoon on a simulated driver, and its bill: no GPU needed
+    Demo(demo::Options),
+    /// A process of the demo: for its own use
+    #[command(hide = true, subcommand)]
+    DemoRole(demo::Role),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
-        Task::Ebpf(options) => ebpf::run(&options),
-        Task::Nvsim(options) => nvsim::run(&options),
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nothing is left to do when even stderr is gone.
+            let _ = writeln!(std::io::stderr(), "xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn run(task: Task) -> anyhow::Result<ExitCode> {
+    match task {
+        Task::Bench(options) => bench::run(&options)?,
+        Task::Demo(options) => return demo::run(&options),
+        Task::DemoRole(role) => return demo::play(&role),
+        Task::Ebpf(options) => ebpf::run(&options)?,
+        Task::Nvsim(options) => nvsim::run(&options)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

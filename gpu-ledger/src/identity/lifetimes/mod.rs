@@ -4,6 +4,8 @@
 //! change goes through `Lifetimes::change`, which keeps the indices (children, the dead that can
 //! go, their bytes) true.
 
+#[cfg(test)]
+mod bounds_tests;
 mod eviction;
 mod lineage;
 #[cfg(test)]
@@ -235,7 +237,9 @@ impl Lifetimes {
             created = !self.records.contains_key(&key);
         }
         if created {
-            self.insert(Record::new(key, true));
+            let mut record = Record::new(key, true);
+            record.learn_parent(subject.parent, parent_seen);
+            self.insert(record);
             self.adopt_waiting(key);
         }
         let gap =
@@ -289,6 +293,7 @@ impl Lifetimes {
             let exact = self.records.get(&next).is_some_and(|next| next.life.start_is_exact);
             let at = next.start.plus_ns(if exact { 0 } else { BootNs::PER_TICK - 1 });
             self.change(&ended, |record| record.end(Ended { at, wait_status: None }));
+            self.patch_children_of_seeded(ended);
         }
     }
 

@@ -173,6 +173,14 @@ impl History {
         changes.flat_map(|at| [at.saturating_sub(1), at]).collect()
     }
 
+    /// Whether it, or one it inherits from, had its pid after or before another in the same tick.
+    fn shares_a_tick(&self, place: usize) -> bool {
+        let own = self.processes[place].key;
+        let twins = self.processes.iter().filter(|truth| floor(&truth.key) == floor(&own));
+        twins.count() > 1
+            || self.processes[place].parent.is_some_and(|parent| self.shares_a_tick(parent))
+    }
+
     /// The look that a tracer begins with.
     fn at_the_start(&self) -> Snapshot {
         let mut start = self.clone();
@@ -240,14 +248,13 @@ fn tell(lifetimes: &mut Lifetimes, told: &Told) {
 
 /// The lifetimes as values; where the same evidence came in another order the control groups and
 /// the ends that were only inferred may differ.
-fn picture(
-    lifetimes: &Lifetimes,
-) -> Vec<(ProcessKey, Option<ProcessKey>, Vec<Image>, Option<Ended>)> {
-    let ended = |lifetime: &Lifetime| lifetime.ended.filter(|ended| ended.wait_status.is_some());
-    lifetimes
-        .iter()
-        .map(|lifetime| (lifetime.key, lifetime.parent, lifetime.images.clone(), ended(lifetime)))
-        .collect()
+fn picture(lifetimes: &Lifetimes) -> Vec<Lifetime> {
+    let comparable = |lifetime: &Lifetime| Lifetime {
+        cgroups: Vec::new(),
+        ended: lifetime.ended.filter(|ended| ended.wait_status.is_some()),
+        ..lifetime.clone()
+    };
+    lifetimes.iter().map(comparable).collect()
 }
 
 /// Every index says what a recount says.
@@ -302,10 +309,10 @@ proptest! {
                 continue;
             };
             for at in history.moments() {
-                prop_assert_eq!(
-                    ran(&lifetimes, truth.key, at), history.knowable(place, at),
-                    "{:?} at {} of {:#?}", truth.key, at, lifetimes
-                );
+                let (ran, known) = (ran(&lifetimes, truth.key, at), history.knowable(place, at));
+                // Which of two holders of a pid within one tick procfs showed cannot always be told.
+                let sound = history.shares_a_tick(place) && (ran.is_none() || ran == history.name(place, at));
+                prop_assert!(sound || ran == known, "{:?} at {at}: {ran:?}, not {known:?}", truth.key);
             }
             if truth.key.start.0 >= COVERED_FROM {
                 let parent = &history.processes[truth.parent.unwrap()];

@@ -100,6 +100,10 @@ impl Record {
         }
     }
 
+    pub(super) const fn is_seeded(&self) -> bool {
+        self.seed.is_some()
+    }
+
     /// Bytes of argv and file names that are this lifetime's own (an inherited image is shared).
     pub(super) fn content_bytes(&self) -> usize {
         let own = self.life.images.iter().filter(|image| image.basis != Basis::Fork);
@@ -200,7 +204,9 @@ impl Record {
                             && same_argv(&image.content, &seed.content)
                 }
             });
-            if !explained {
+            // Read after this one's end, it was of another holder of the pid in the same tick.
+            let later = self.life.ended.is_some_and(|ended| ended.at < seed.window.began);
+            if !explained && !later {
                 let content = Arc::clone(&seed.content);
                 let image = Image { since: start, basis: Basis::Procfs, content, user: seed.user };
                 self.life.images.insert(0, image);
@@ -278,6 +284,7 @@ impl Record {
         });
         if better {
             self.life.ended = Some(end);
+            self.place_seed();
         }
         if self.open_gap.is_some() {
             self.close_gap(end.at.plus_ns(1));

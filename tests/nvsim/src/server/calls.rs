@@ -73,6 +73,8 @@ impl Server {
         else {
             return Some(Answer::code(answers::INVALID_ARGUMENT));
         };
+        // Ticks that passed since anybody looked show in what is answered now.
+        gpu.advance(now);
         let mut device =
             answers::Device { gpu, board, faults: &self.faults, caller, now, index: call.gpu };
         let answer = device.answer(call);

@@ -126,6 +126,9 @@ struct Connection {
 struct Server {
     clock: Clock,
     poll: OwnedFd,
+    /// Watches the processes' connections for hang-ups alone, so that all of them can be had at
+    /// once before an open is answered.
+    hang_ups: OwnedFd,
     listener: OwnedFd,
     connections: HashMap<u64, Connection>,
     next_connection: u64,
@@ -183,9 +186,11 @@ impl Server {
         let boards = (0..options.gpus).map(|index| Board::new(index, options)).collect();
         let listener = listen_at(&options.socket)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll"))?;
+        let hang_ups = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll"))?;
         let server = Self {
             clock,
             poll,
+            hang_ups,
             listener,
             connections: HashMap::new(),
             next_connection: FIRST_CONNECTION,

@@ -1,18 +1,12 @@
 //! Real processes on the simulated driver: forks, kills, inherited descriptors, reused pids.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on must stop")]
-#![expect(clippy::indexing_slicing, reason = "a missing field fails the test")]
-#![expect(clippy::disallowed_methods, reason = "these tests run programs")]
-
-mod support;
-
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::{Driver, skipped, until};
 use nvsim::client::Held;
 use nvsim::protocol::Use;
 use serde_json::Value;
-use support::{Driver, skipped, until};
 
 fn lines_of(driver: &Driver, pid: u32) -> Vec<Value> {
     driver.truth().into_iter().filter(|line| line["pid"] == pid).collect()
@@ -209,7 +203,7 @@ fn a_script_with_a_fault_that_does_not_exist_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     std::fs::write(&script, "\n{\"at_ms\": 1, \"fault\": [\"explode\"]}\n").unwrap();
-    let mut command = support::nvsim();
+    let mut command = crate::support::nvsim();
     command.arg("serve").arg("--socket").arg(folder.path().join("socket"));
     let output = command.args(["--gpus", "1", "--script"]).arg(&script).output().unwrap();
     assert!(!output.status.success());
@@ -258,7 +252,7 @@ fn the_workload_opens_the_device_nodes_before_it_connects() {
 
 /// Runs something under exactly the pid of a process that is gone.
 fn under_pid(pid: u32, driver: &Driver, arguments: &[&str]) -> Command {
-    let mut command = support::nvsim();
+    let mut command = crate::support::nvsim();
     command.args(["reuse", "--pid", &pid.to_string(), "--"]);
     command.arg(env!("CARGO_BIN_EXE_nvsim")).arg("work").args(arguments);
     command.env("NVSIM_SOCKET", driver.socket()).stderr(Stdio::piped());
@@ -338,7 +332,7 @@ fn a_reused_pid_joins_the_entry_that_an_inherited_descriptor_kept_live() {
 #[test]
 fn a_storm_is_counted_and_every_job_of_it_is_in_the_truth() {
     let driver = Driver::start(&["--teardown-ms", "0..20"]);
-    let mut storm = support::nvsim();
+    let mut storm = crate::support::nvsim();
     storm.args(["storm", "--processes", "300", "--gpu-jobs", "100", "--fork-share", "40"]);
     storm.args(["--gpus", "2", "--gpu-ms", "1..5", "--", "/bin/true"]);
     let output = storm.env("NVSIM_SOCKET", driver.socket()).output().unwrap();

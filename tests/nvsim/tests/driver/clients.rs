@@ -1,17 +1,11 @@
 //! Independent clients of the C ABI, from PyPI: their own struct layouts against ours.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on must stop")]
-#![expect(clippy::disallowed_methods, reason = "these tests run programs")]
-#![expect(dead_code, reason = "not every test file uses all that they share")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support::{Driver, library, library_without, skipped, until};
 use serde_json::Value;
-use support::{Driver, library, library_without, skipped, until};
 
 /// Pinned: the versions whose symbols and layouts were looked at.
 const PACKAGES: [&str; 3] = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "nvitop==1.7.2"];
@@ -58,8 +52,8 @@ fn python(driver: &Driver, library: &Path, arguments: &[&str], test: &str) -> Op
     let mut command = Command::new(python);
     command.args(arguments).env("NVSIM_SOCKET", driver.socket());
     command.env("LD_LIBRARY_PATH", library.parent().unwrap());
-    let text = output(&mut command).unwrap_or_else(|error| panic!("{error}"));
-    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+    let printed = output(&mut command).unwrap_or_else(|error| panic!("{error}"));
+    Some(serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}")))
 }
 
 const ACCOUNTING: &str = r#"

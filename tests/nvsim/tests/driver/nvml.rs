@@ -1,21 +1,15 @@
 //! The library through nvml-wrapper, as the product will use it: every fault and every rule that
 //! shows in a return code.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on must stop")]
-#![expect(clippy::indexing_slicing, reason = "a missing row fails the test")]
-#![expect(clippy::disallowed_methods, reason = "these tests run programs and watch the clock")]
-
-mod support;
-
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::support::{Client, in_own_process, library, library_without, skipped, until};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
-use support::{Client, in_own_process, library, library_without, skipped, until};
 
 fn load() -> Nvml {
     Nvml::builder().lib_path(library().as_os_str()).init().unwrap()
@@ -120,7 +114,7 @@ fn utilization_is_sampled_and_idle_looks_like_an_error() {
         until("the device's latest sample is full", || {
             device.utilization_rates().unwrap().gpu == 60
         });
-        let samples = device.samples(Sampling::ProcessorUtilization, 0).unwrap();
+        let samples = device.samples(Sampling::GpuUtilization, 0).unwrap();
         assert!(!samples.is_empty() && samples.len() <= 72);
         until("a tick has folded samples into the entry", || {
             device.accounting_stats_for(child.id()).unwrap().gpu_utilization > Some(30)
@@ -370,6 +364,18 @@ fn s16_an_older_librarys_missing_symbols_are_missing() {
 }
 
 #[test]
+fn s17_the_library_has_its_soname_and_always_exports_its_lifecycle() {
+    let whole = std::fs::read(library()).unwrap();
+    let soname = b"\0libnvidia-ml.so.1\0";
+    assert!(whole.windows(soname.len()).any(|bytes| bytes == soname));
+    for symbol in ["nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"] {
+        // What is not exported cannot be taken out.
+        assert!(nvsim::library::without(&whole, &[symbol]).is_ok(), "{symbol}");
+    }
+    assert!(nvsim::library::without(&whole, &["nvmlNoSuchCall"]).is_err());
+}
+
+#[test]
 fn clients_are_counted_and_shutdown_leaves_none() {
     in_own_process("clients_are_counted_and_shutdown_leaves_none", &[], |client| {
         assert_eq!(client.fault(&["clients"]), "0");
@@ -436,10 +442,12 @@ fn an_xid_reaches_whoever_waits_for_events() {
         let event = set.wait(1_000).unwrap();
         assert_eq!(event.device.index().unwrap(), 1);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| set.wait(60_000).map(|_| ()));
-            std::thread::sleep(Duration::from_millis(20));
-            client.fault(&["xid", "31"]);
-            waiting.join().unwrap().unwrap();
+            scope.spawn(|| {
+                // While the wait below is under way, or just before it: both must work.
+                std::thread::sleep(Duration::from_millis(20));
+                client.fault(&["xid", "31"]);
+            });
+            set.wait(60_000).unwrap();
         });
     });
 }

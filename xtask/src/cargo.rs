@@ -1,0 +1,75 @@
+//! Building packages of this workspace, and finding what cargo made of them.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+/// The files that cargo made.
+pub(crate) struct Artifacts(Vec<PathBuf>);
+
+/// Builds packages in the profile that this program was built in.
+pub(crate) fn build(packages: &[&str]) -> anyhow::Result<Artifacts> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    command
+        .args((!cfg!(debug_assertions)).then_some("--release"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let built = command.output().context("cannot start cargo")?;
+    ensure!(built.status.success(), "cargo build {}: {}", packages.join(" "), built.status);
+    let messages = String::from_utf8(built.stdout).context("cargo's messages are no text")?;
+    Ok(Artifacts(messages.lines().flat_map(files).collect()))
+}
+
+/// The cargo that runs this program.
+#[expect(clippy::disallowed_methods, reason = "a task starts builds; the product does not")]
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+impl Artifacts {
+    /// The file of this name.
+    pub(crate) fn named(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let found = self.0.iter().find(|path| path.file_name().is_some_and(|own| own == name));
+        found.cloned().with_context(|| format!("cargo made no {name}"))
+    }
+}
+
+/// The files that one of cargo's messages names.
+fn files(message: &str) -> Vec<PathBuf> {
+    // What is no JSON is a build script's own word.
+    let Ok(message) = serde_json::from_str::<serde_json::Value>(message) else {
+        return Vec::new();
+    };
+    if message.get("reason").and_then(serde_json::Value::as_str) != Some("compiler-artifact") {
+        return Vec::new();
+    }
+    let files = message.get("filenames").and_then(serde_json::Value::as_array);
+    files.into_iter().flatten().filter_map(|file| file.as_str().map(PathBuf::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_cargos_messages() {
+        let message = r#"{"reason":"compiler-artifact","filenames":["/t/a.so","/t/b"]}"#;
+        assert_eq!(files(message), [PathBuf::from("/t/a.so"), PathBuf::from("/t/b")]);
+        assert_eq!(files("warning: no json").len(), 0);
+        assert_eq!(files(r#"{"reason":"build-finished","success":true}"#).len(), 0);
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_name_or_missed_by_name() {
+        let artifacts = Artifacts(vec![PathBuf::from("/t/debug/nvsim")]);
+        assert_eq!(artifacts.named("nvsim").unwrap(), PathBuf::from("/t/debug/nvsim"));
+        let missing = artifacts.named("other").unwrap_err();
+        assert_eq!(missing.to_string(), "cargo made no other");
+    }
+}
