@@ -1,132 +1,23 @@
 //! The accounting room against a library behind NVML's C ABI: the simulated driver's, and a real
 //! one without a driver.
 
+// The attribute says to the lints what cargo already knows.
+#[cfg(test)]
 mod support;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpu_ledger::accounting::driver::{Driver, DriverFacts, DriverOptions, GpuFacts, Report};
+use gpu_ledger::accounting::BusySource;
+use gpu_ledger::accounting::driver::{DriverOptions, Report};
 use gpu_ledger::accounting::nvml::{DriverKind, MigState};
 use gpu_ledger::accounting::reading::Finding;
-use gpu_ledger::accounting::worker::{ReadOutcome, ReadRequest};
-use gpu_ledger::accounting::{BusySource, FinalRow};
-use gpu_ledger::clock::Clock;
+use gpu_ledger::accounting::worker::ReadRequest;
 use gpu_ledger::unit::Pid;
-use gpu_ledger::unknown::{GapCause, Observed, Unknown, UnknownReason};
-use support::{PATIENCE, Sim, with_simulator};
-
-const SWEEP: ReadRequest = ReadRequest { sweep: true, processes: false, touching_exits: Some(0) };
-
-/// One opened driver and what it has told so far.
-struct Opened {
-    runtime: tokio::runtime::Runtime,
-    driver: Driver,
-    facts: DriverFacts,
-    gpus: Vec<GpuFacts>,
-    finals: Vec<FinalRow>,
-}
-
-fn options(library: PathBuf) -> DriverOptions {
-    DriverOptions {
-        library: Some(library),
-        call_deadline: Duration::from_secs(5),
-        touches_watched: true,
-        ..DriverOptions::new(Clock::system())
-    }
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn refused(options: DriverOptions) -> Unknown {
-    match runtime().block_on(Driver::open(options)) {
-        Ok((facts, _, _)) => panic!("opened: {facts:?}"),
-        Err(unknown) => unknown,
-    }
-}
-
-impl Opened {
-    fn with(options: DriverOptions) -> Self {
-        let runtime = runtime();
-        let (facts, gpus, driver) = runtime.block_on(Driver::open(options)).unwrap();
-        Self { runtime, driver, facts, gpus, finals: Vec::new() }
-    }
-
-    fn of(sim: &Sim) -> Self {
-        Self::with(options(sim.library()))
-    }
-
-    fn request(&self, request: ReadRequest) {
-        self.driver.worker(&self.gpus[0].uuid).unwrap().request(request);
-    }
-
-    fn report(&mut self) -> Report {
-        let next = tokio::time::timeout(PATIENCE, self.driver.next());
-        self.runtime.block_on(async { next.await }).expect("a report in time").expect("a worker")
-    }
-
-    /// Asks again and again until an outcome fits.
-    fn until(&mut self, what: &str, fits: impl Fn(&ReadOutcome) -> bool) -> ReadOutcome {
-        let request = ReadRequest { processes: true, ..SWEEP };
-        self.until_by(request, what, fits)
-    }
-
-    fn until_by(
-        &mut self,
-        request: ReadRequest,
-        what: &str,
-        fits: impl Fn(&ReadOutcome) -> bool,
-    ) -> ReadOutcome {
-        let started = std::time::Duration::from_nanos(Clock::system().now().mono_ns);
-        loop {
-            self.request(request);
-            if let Report::Read(outcome) = self.report() {
-                self.finals.extend(outcome.findings.iter().filter_map(|finding| match finding {
-                    Finding::Final(row) => Some(row.clone()),
-                    _ => None,
-                }));
-                if outcome.gpu == self.gpus[0].uuid && fits(&outcome) {
-                    return *outcome;
-                }
-            }
-            let now = std::time::Duration::from_nanos(Clock::system().now().mono_ns);
-            assert!(now - started < PATIENCE, "waited in vain: {what}");
-        }
-    }
-
-    fn until_unknown(&mut self, word: &str) -> Unknown {
-        let outcome = self.until(word, |seen| seen.unknowns.iter().any(|u| u.word() == word));
-        outcome.unknowns.into_iter().find(|unknown| unknown.word() == word).unwrap()
-    }
-
-    /// A read after which everything that was wrong is right again.
-    fn until_well(&mut self) {
-        self.until("a read without a failure", |seen| {
-            seen.unknowns.iter().all(|u| u.reason == UnknownReason::EmptyAccountedList)
-        });
-    }
-
-    fn until_finals(&mut self, count: usize) {
-        while self.finals.len() < count {
-            let before = self.finals.len();
-            self.until("a final row", |seen| {
-                seen.findings.iter().any(|finding| matches!(finding, Finding::Final(_)))
-            });
-            assert!(self.finals.len() > before);
-        }
-    }
-}
-
-fn gaps(outcome: &ReadOutcome) -> Vec<GapCause> {
-    let gaps = outcome.findings.iter().filter_map(|finding| match finding {
-        Finding::Gap(gap) => Some(gap.cause),
-        _ => None,
-    });
-    gaps.collect()
-}
+use gpu_ledger::unknown::{GapCause, Observed, UnknownReason};
+use support::opened::{Opened, SWEEP, gaps, options, refused};
+use support::{PATIENCE, with_simulator};
 
 #[test]
 fn the_simulated_library_says_that_it_is_and_what_it_drives() {
@@ -259,7 +150,7 @@ fn rows_that_cannot_be_found_are_vanished_and_never_zero() {
         |sim| {
             let mut opened = Opened::of(sim);
             sim.fault("code nvmlDeviceGetAccountingStats_v2 --code 6");
-            let mut job = sim.work("--gpu 0 --ms 100000");
+            let job = sim.work("--gpu 0 --ms 100000");
             opened.until_unknown("accounting-mode-reset");
             sim.fault("heal");
             sim.fault("code nvmlDeviceGetAccountingStats_v2 --code 999");
@@ -267,9 +158,8 @@ fn rows_that_cannot_be_found_are_vanished_and_never_zero() {
             assert!(opened.finals.is_empty());
             sim.fault("heal");
             let seen = opened.until("the open row", |seen| seen.open.len() == 1);
-            assert_eq!(seen.open[0].pid, Pid(job.id()));
-            job.kill().unwrap();
-            job.wait().unwrap();
+            assert_eq!(seen.open[0].pid, Pid(job.pid()));
+            job.end();
             opened.until_finals(1);
         },
     );
@@ -284,9 +174,9 @@ fn every_job_is_handed_out_once_with_its_span() {
             let mut opened = Opened::of(sim);
             let mut pids = BTreeSet::new();
             for _ in 0..12 {
-                let mut job = sim.work("--gpu 0 --ms 40 --mem-mib 32");
-                pids.insert(Pid(job.id()));
-                job.wait().unwrap();
+                let job = sim.work("--gpu 0 --ms 40 --mem-mib 32");
+                pids.insert(Pid(job.pid()));
+                job.wait();
             }
             opened.until_finals(12);
             let seen: BTreeSet<Pid> = opened.finals.iter().map(|row| row.row.pid).collect();
@@ -310,19 +200,18 @@ fn a_running_job_is_open_holds_memory_and_is_never_final() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            let mut job = sim.work("--gpu 0 --ms 100000 --mem-mib 32");
+            let job = sim.work("--gpu 0 --ms 100000 --mem-mib 32");
             let seen = opened.until("the open row and its holder", |seen| {
                 let holders = seen.holders.as_ref();
                 !seen.open.is_empty() && holders.is_some_and(|holders| !holders.is_empty())
             });
-            let pid = Pid(job.id());
+            let pid = Pid(job.pid());
             assert_eq!(seen.open[0].pid, pid);
             assert!(seen.open[0].start.is_some() && opened.finals.is_empty());
             let holders = seen.holders.unwrap();
             assert_eq!(holders[0].pid, pid);
             assert!(holders[0].memory.known().is_some_and(|bytes| bytes.0 >= 32 << 20));
-            job.kill().unwrap();
-            job.wait().unwrap();
+            job.end();
             opened.until_finals(1);
             assert_eq!(opened.finals[0].row.pid, pid);
         },
@@ -355,6 +244,26 @@ fn a_hanging_call_is_told_by_name_and_ends_as_a_gap() {
 }
 
 #[test]
+fn a_gpu_that_hangs_leaves_the_others_read() {
+    with_simulator("a_gpu_that_hangs_leaves_the_others_read", &["--gpus", "2"], |sim| {
+        let mut opened = Opened::with(DriverOptions {
+            call_deadline: Duration::from_millis(300),
+            ..options(sim.library())
+        });
+        sim.fault("hang nvmlDeviceGetAccountingPids --gpu 1");
+        let hangs = opened.gpus[1].uuid.clone();
+        opened.driver.worker(&hangs).unwrap().request(SWEEP);
+        let mut stalled = false;
+        while !stalled {
+            stalled = matches!(opened.report(), Report::Stalled(stall) if stall.gpu == hangs);
+        }
+        sim.work("--gpu 0 --ms 5").wait();
+        opened.until_finals(1);
+        assert_eq!(opened.driver.stalls().len(), 1);
+    });
+}
+
+#[test]
 fn a_hanging_init_is_an_unknown_and_blocks_nobodys_end() {
     with_simulator(
         "a_hanging_init_is_an_unknown_and_blocks_nobodys_end",
@@ -379,7 +288,7 @@ fn a_list_that_changes_between_two_calls_gives_no_phantom() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_finals(1);
             sim.fault("list-change grow 3");
             opened.until("the grown list", |seen| seen.open.len() == 3);
@@ -395,7 +304,7 @@ fn a_list_that_changes_between_two_calls_gives_no_phantom() {
 fn strangers_that_push_rows_out_are_a_gap_with_a_size() {
     with_simulator("strangers_that_push_rows_out_are_a_gap_with_a_size", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        sim.work("--gpu 0 --ms 5").wait().unwrap();
+        sim.work("--gpu 0 --ms 5").wait();
         opened.until_finals(1);
         // 200 die, 128 are kept: the one known row and 72 unknown ones are gone. Whether the
         // read falls before or after them all, the store turns over.
@@ -411,7 +320,7 @@ fn strangers_that_push_rows_out_are_a_gap_with_a_size() {
 fn a_clear_by_another_reader_is_found() {
     with_simulator("a_clear_by_another_reader_is_found", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        sim.work("--gpu 0 --ms 5").wait().unwrap();
+        sim.work("--gpu 0 --ms 5").wait();
         opened.until_finals(1);
         sim.fault("clear");
         let seen = opened.until("the clear", |seen| !gaps(seen).is_empty());
@@ -444,7 +353,7 @@ fn a_mode_that_changes_within_a_read_discards_the_list() {
         &["--gpus", "1"],
         |sim| {
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             sim.fault("after nvmlDeviceGetAccountingPids accounting off");
             opened.until_unknown("accounting-mode-changed-during-read");
         },
@@ -472,15 +381,14 @@ fn the_mode_is_set_on_command_and_read_back() {
 fn a_gpu_lost_in_the_middle_comes_back_with_its_rows() {
     with_simulator("a_gpu_lost_in_the_middle_comes_back_with_its_rows", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        let mut job = sim.work("--gpu 0 --ms 100000");
+        let job = sim.work("--gpu 0 --ms 100000");
         opened.until("the open row", |seen| seen.open.len() == 1);
         sim.fault("gpu-lost on");
         let unknown = opened.until_unknown("gpu-lost");
         assert_eq!(unknown.code, Some(15));
         sim.fault("gpu-lost off");
         opened.until("the GPU is back", |seen| gaps(seen).contains(&GapCause::EpochBroken));
-        job.kill().unwrap();
-        job.wait().unwrap();
+        job.end();
     });
 }
 
@@ -488,7 +396,7 @@ fn a_gpu_lost_in_the_middle_comes_back_with_its_rows() {
 fn a_reset_throws_open_rows_away_and_says_so() {
     with_simulator("a_reset_throws_open_rows_away_and_says_so", &["--gpus", "1"], |sim| {
         let mut opened = Opened::of(sim);
-        let mut job = sim.work("--gpu 0 --ms 100000");
+        let job = sim.work("--gpu 0 --ms 100000");
         opened.until("the open row", |seen| seen.open.len() == 1);
         sim.fault("reset");
         opened.until_unknown("accounting-mode-disabled");
@@ -496,8 +404,7 @@ fn a_reset_throws_open_rows_away_and_says_so() {
         let seen = opened.until("accounting on again", |seen| !gaps(seen).is_empty());
         let lost = seen.findings.iter().any(|f| matches!(f, Finding::OpenLost { .. }));
         assert!(lost, "{:?}", seen.findings);
-        job.kill().unwrap();
-        job.wait().unwrap();
+        job.end();
     });
 }
 
@@ -510,7 +417,7 @@ fn outside_the_initial_namespace_the_hidden_rows_are_said() {
             sim.fault("container-view on");
             let mut opened =
                 Opened::with(DriverOptions { dead_rows_hidden: true, ..options(sim.library()) });
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_unknown("dead-rows-hidden-by-pid-namespace");
             assert!(opened.finals.is_empty());
         },
@@ -525,7 +432,7 @@ fn values_that_are_not_available_are_unknown_and_never_zero() {
         |sim| {
             sim.fault("sentinels on");
             let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 5").wait().unwrap();
+            sim.work("--gpu 0 --ms 5").wait();
             opened.until_finals(1);
             let row = &opened.finals[0].row;
             let unavailable = UnknownReason::ValueNotAvailable;
@@ -545,7 +452,7 @@ fn a_library_without_the_newer_row_call_serves_the_older_one() {
             let mut opened = Opened::with(options(older));
             assert!(!opened.facts.stats_v2);
             opened.until_well();
-            sim.work("--gpu 0 --ms 1500").wait().unwrap();
+            sim.work("--gpu 0 --ms 1500").wait();
             opened.until_finals(1);
             let final_row = &opened.finals[0];
             assert_eq!(final_row.row.sums, None);
@@ -557,20 +464,16 @@ fn a_library_without_the_newer_row_call_serves_the_older_one() {
 }
 
 #[test]
-fn the_newer_row_call_gives_a_busy_range_or_says_that_nothing_was_sampled() {
-    with_simulator(
-        "the_newer_row_call_gives_a_busy_range_or_says_that_nothing_was_sampled",
-        &["--gpus", "1"],
-        |sim| {
-            let mut opened = Opened::of(sim);
-            sim.work("--gpu 0 --ms 2500 --busy 100").wait().unwrap();
-            opened.until_finals(1);
-            let long = opened.finals[0].busy.clone().unwrap();
-            assert_eq!(long.source, BusySource::StatsV2);
-            assert!(long.samples.is_some_and(|count| count > 0), "{long:?}");
-            assert!(long.high <= opened.finals[0].row.held && long.low.0 > 0, "{long:?}");
-        },
-    );
+fn the_newer_row_call_gives_a_busy_range() {
+    with_simulator("the_newer_row_call_gives_a_busy_range", &["--gpus", "1"], |sim| {
+        let mut opened = Opened::of(sim);
+        sim.work("--gpu 0 --ms 2500 --busy 100").wait();
+        opened.until_finals(1);
+        let long = opened.finals[0].busy.clone().unwrap();
+        assert_eq!(long.source, BusySource::StatsV2);
+        assert!(long.samples.is_some_and(|count| count > 0), "{long:?}");
+        assert!(long.high <= opened.finals[0].row.held && long.low.0 > 0, "{long:?}");
+    });
 }
 
 #[test]

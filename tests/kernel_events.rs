@@ -6,6 +6,14 @@
     clippy::disallowed_methods,
     reason = "tests start programs and watch a deadline of their own"
 )]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::as_conversions,
+    reason = "a test that cannot go on stops"
+)]
+#![expect(clippy::explicit_write, reason = "the harness would capture what eprintln! prints")]
 
 #[path = "kernel_events/support.rs"]
 mod support;

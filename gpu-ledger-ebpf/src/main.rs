@@ -8,6 +8,14 @@
 #![no_std]
 #![no_main]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+#![expect(
+    clippy::inline_always,
+    reason = "the verifier follows one function: a call would lose the types of its pointers"
+)]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the program macros hand the context over by value"
+)]
 
 mod ring;
 mod task;
@@ -50,7 +58,7 @@ fn process_fork(ctx: BtfTracePointContext) -> i32 {
 
 #[btf_tracepoint(function = "sched_process_exec")]
 fn process_exec(ctx: BtfTracePointContext) -> i32 {
-    text::exec(ctx.arg(0), ctx.arg(2));
+    text::exec(&ctx, ctx.arg(0), ctx.arg(2));
     0
 }
 
@@ -111,10 +119,10 @@ const ACCESS_MKNOD: u32 = 1;
 
 #[inline(always)]
 fn device_touch<C: Counting>(ctx: &DeviceContext) {
-    // SAFETY: the verifier proves the context's fields.
-    let access_type = unsafe { ptr::read_volatile(&raw const (*ctx.device).access_type) };
+    // SAFETY: the context outlives the program.
+    let access_type = field(unsafe { &raw const (*ctx.device).access_type });
     // SAFETY: as above.
-    let major = unsafe { ptr::read_volatile(&raw const (*ctx.device).major) };
+    let major = field(unsafe { &raw const (*ctx.device).major });
     if access_type & 0xffff != BPF_DEVCG_DEV_CHAR
         || access_type >> 16 == ACCESS_MKNOD
         || !is_watched(major)
@@ -122,7 +130,7 @@ fn device_touch<C: Counting>(ctx: &DeviceContext) {
         return;
     }
     // SAFETY: as above.
-    let minor = unsafe { ptr::read_volatile(&raw const (*ctx.device).minor) };
+    let minor = field(unsafe { &raw const (*ctx.device).minor });
     let Some(ticket) = Ticket::take::<C>(kind::DEVICE_TOUCH) else { return };
     // SAFETY: the helper has no preconditions.
     let current = unsafe { bpf_get_current_task() };
@@ -134,6 +142,13 @@ fn device_touch<C: Counting>(ctx: &DeviceContext) {
         minor,
     };
     ticket.submit::<C, _>(record);
+}
+
+/// One field of the context, which the kernel lets be read in whole words only.
+#[inline(always)]
+fn field(place: *const u32) -> u32 {
+    // SAFETY: the verifier proves that the context has this field.
+    unsafe { ptr::read_volatile(place) }
 }
 
 #[inline(always)]

@@ -61,24 +61,61 @@ impl Counting for Alone {
 impl Counting for Preemptible {
     #[inline(always)]
     fn take(place: *mut u64) -> u64 {
-        let mut one_then_old = 1_u64;
-        // The target has no `AtomicU64::fetch_add`: it must not assume the instruction everywhere.
-        #[cfg(target_arch = "bpf")]
-        // SAFETY: `place` points into this CPU's map value, aligned to 8.
-        unsafe {
-            core::arch::asm!(
-                "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
-                value = inout(reg) one_then_old,
-                place = in(reg) place,
-            );
-        }
-        one_then_old
+        fetch_add_one(place)
     }
 
     #[inline(always)]
     fn add(place: *mut u64) {
         Self::take(place);
     }
+}
+
+/// The target has no `AtomicU64::fetch_add`, since not every kernel has the instruction.
+#[cfg(target_arch = "bpf")]
+#[inline(always)]
+fn fetch_add_one(place: *mut u64) -> u64 {
+    let mut one_then_old = 1_u64;
+    // SAFETY: `place` points into this CPU's map value, aligned to 8.
+    unsafe {
+        core::arch::asm!(
+            "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
+            value = inout(reg) one_then_old,
+            place = in(reg) place,
+        );
+    }
+    one_then_old
+}
+
+/// A length that the verifier sees bounded by `MAX`, right here. The compiler knows the bound
+/// already and would drop a plain comparison, but the verifier of Linux 5.10 forgets what it knew of
+/// a number that was spilled to the stack since.
+#[cfg(target_arch = "bpf")]
+#[inline(always)]
+pub(crate) fn bounded<const MAX: usize>(length: usize) -> usize {
+    let mut length = length;
+    // SAFETY: compares and moves within one register, and jumps over one instruction of its own.
+    unsafe {
+        core::arch::asm!(
+            "if {length} <= {max} goto +1",
+            "{length} = {max}",
+            length = inout(reg) length,
+            max = const MAX,
+            options(pure, nomem, nostack),
+        );
+    }
+    length
+}
+
+/// The same on the host.
+#[cfg(not(target_arch = "bpf"))]
+pub(crate) fn bounded<const MAX: usize>(length: usize) -> usize {
+    length.min(MAX)
+}
+
+/// Lints run on the host, where these programs only compile.
+#[cfg(not(target_arch = "bpf"))]
+fn fetch_add_one(place: *mut u64) -> u64 {
+    Alone::take(place)
 }
 
 /// A record's number, and where to count what becomes of it.
@@ -154,12 +191,18 @@ impl Ticket {
         }
     }
 
-    /// Submits `length` bytes that lie in a map value, or counts them as lost.
+    /// Submits `length` bytes, at most `MAX`, that lie in a map value, or counts them as lost.
     #[inline(always)]
-    pub(crate) fn submit_bytes<C: Counting>(self, start: *const u8, length: usize) {
+    pub(crate) fn submit_bytes<C: Counting, const MAX: usize>(
+        self,
+        start: *const u8,
+        length: usize,
+    ) {
+        let flags = self.wake_flags();
+        let length = bounded::<MAX>(length);
         // SAFETY: the verifier proves that the map value holds `length` bytes.
         let bytes = unsafe { slice::from_raw_parts(start, length) };
-        if EVENTS.output::<[u8]>(bytes, self.wake_flags()).is_err() {
+        if EVENTS.output::<[u8]>(bytes, flags).is_err() {
             self.count_lost::<C>();
         }
     }

@@ -2,6 +2,13 @@
 //!
 //! Lengths are clamped right before each use: older verifiers forget the bounds of a number that
 //! was spilled to the stack in between.
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "each is bounded on the line before; a checked conversion is a branch that the \
+              verifier has to walk"
+)]
 
 use core::mem::size_of;
 use core::ptr;
@@ -11,10 +18,16 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
+use aya_ebpf::programs::BtfTracePointContext;
+use aya_log_ebpf::warn;
 use gpu_ledger_ebpf::{ARGV_MAX, CGROUP_PATH_MAX, CgroupHead, ExecHead, FILENAME_MAX, flag, kind};
 
 use crate::ring::{Alone, Ticket};
 use crate::task::{self, Address, Typed};
+
+/// Bytes of the longest records.
+const EXEC_MAX: usize = size_of::<ExecHead>() + FILENAME_MAX + ARGV_MAX;
+const CGROUP_MAX: usize = size_of::<CgroupHead>() + CGROUP_PATH_MAX;
 
 #[repr(C)]
 struct ExecScratch {
@@ -37,7 +50,7 @@ static CGROUP_SCRATCH: PerCpuArray<CgroupScratch> = PerCpuArray::with_max_entrie
 
 /// A record of kind exec: `task` bears a new image, `program` is its `linux_binprm`.
 #[inline(always)]
-pub(crate) fn exec(task: Address, program: Address) {
+pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::EXEC) else { return };
     let Some(scratch) = EXEC_SCRATCH.get_ptr_mut(0) else { return };
     // SAFETY: the map's value is an `ExecScratch`; no other program runs on this CPU meanwhile.
@@ -73,7 +86,11 @@ pub(crate) fn exec(task: Address, program: Address) {
     let length = size_of::<ExecHead>()
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
-    ticket.submit_bytes::<Alone>(scratch.cast_const().cast(), length);
+    ticket.submit_bytes::<Alone, EXEC_MAX>(scratch.cast_const().cast(), length);
+    if argv_flags & flag::ARGV_FAULTED != 0 {
+        // Never seen in the wild; the record is out already, with its flag.
+        warn!(ctx, "argv of process {} could not be read", record.subject.tgid);
+    }
 }
 
 struct Image {
@@ -126,7 +143,7 @@ pub(crate) fn cgroup_made(group: Address, path: Address) {
     // SAFETY: `head` points into the map's value.
     unsafe { head.write(record) };
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
-    ticket.submit_bytes::<Alone>(scratch.cast_const().cast(), length);
+    ticket.submit_bytes::<Alone, CGROUP_MAX>(scratch.cast_const().cast(), length);
 }
 
 /// Copies a NUL-terminated kernel string of at most `MAX` bytes to `place`, which has room for one

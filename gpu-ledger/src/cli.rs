@@ -44,6 +44,7 @@ enum Command {
 }
 
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
 struct Trace {
     /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
@@ -214,7 +215,7 @@ fn ring_size(text: &str) -> Result<u32, String> {
     };
     let number: u32 = digits.parse().map_err(|error| format!("{error}; {remedy}"))?;
     match number.checked_mul(unit) {
-        Some(bytes) if bytes.is_power_of_two() && bytes >= 64 << 10 && bytes <= 1 << 30 => {
+        Some(bytes) if bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&bytes) => {
             Ok(bytes)
         }
         _ => Err(format!("not a size of a ring; {remedy}")),

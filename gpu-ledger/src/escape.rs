@@ -80,6 +80,12 @@ fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Resul
     Ok(())
 }
 
+/// Whether a character would move a cursor, turn the direction of text or end a line.
+#[must_use]
+pub fn is_unprintable(character: char) -> bool {
+    !is_printable(character)
+}
+
 /// Whether a character may reach a terminal: no control (C0, DEL, C1), no line or paragraph
 /// separator, nothing that turns or joins text without being seen (Unicode 15.1, UAX #9 and the
 /// format characters of the general punctuation block, variation tags included).

@@ -28,8 +28,8 @@ fn every_field_of_a_known_child_agrees_with_procfs() {
 }
 
 #[test]
-fn a_child_with_another_status_fails_nothing_but_a_wrong_procfs_does() {
-    let name = "a_child_with_another_status_fails_nothing_but_a_wrong_procfs_does";
+fn a_procfs_that_does_not_show_the_child_is_an_error_that_names_it() {
+    let name = "a_procfs_that_does_not_show_the_child_is_an_error_that_names_it";
     let Some(mut watch) = watch(name, &TracerOptions::default()) else { return };
     let result = selftest::run(&mut watch.tracer, &cat(&["-u"]), Path::new("/nowhere"), drop);
     let error = result.expect_err("there is no procfs at /nowhere");

@@ -12,7 +12,7 @@ use gpu_ledger::kernel::{
 };
 use gpu_ledger::unit::Pid;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(5);
 
 /// One watch at a time: a storm in one test must not fill the ring of another.

@@ -8,6 +8,8 @@
     reason = "tests start programs, and are told of them by the environment"
 )]
 
+pub(crate) mod opened;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,22 +18,22 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long anything in a test may take before it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 const SOCKET: &str = "NVSIM_SOCKET";
 const IN_CHILD: &str = "GPU_LEDGER_TEST_CHILD";
 
 /// What was built of the simulated driver.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub(crate) struct Built {
     /// The `nvsim` program.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The NVML library.
-    pub library: PathBuf,
+    pub(crate) library: PathBuf,
 }
 
 /// Builds the simulated driver, once per process.
-pub fn built() -> &'static Built {
+pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
         // target/PROFILE/deps/THIS
@@ -52,7 +54,7 @@ pub fn built() -> &'static Built {
 
 /// A running simulated driver. Dropping it ends it.
 #[derive(Debug)]
-pub struct Sim {
+pub(crate) struct Sim {
     server: Option<Child>,
     folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
@@ -60,41 +62,46 @@ pub struct Sim {
 
 impl Sim {
     /// Starts `nvsim serve` with these arguments beside `--socket`, and waits until it listens.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().to_path_buf();
         let server = Command::new(&built().program)
             .arg("serve")
             .arg("--socket")
             .arg(folder.join("socket"))
+            .arg("--truth")
+            .arg(folder.join("truth"))
             .args(arguments)
+            .stdout(Stdio::null())
             .spawn()
             .unwrap();
         let sim = Self { server: Some(server), folder, _temporary: Some(temporary) };
         poll("the simulated driver listens", || {
-            std::os::unix::net::UnixStream::connect(sim.socket()).ok()
+            let mut asks = sim.program("fault");
+            let status = asks.arg("clients").stdout(Stdio::null()).stderr(Stdio::null()).status();
+            status.unwrap().success().then_some(())
         });
         sim
     }
 
     /// Where it listens.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
 
     /// A folder that lives as long as the test.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Its NVML library.
     #[expect(clippy::unused_self, reason = "a library without a server answers nothing")]
-    pub fn library(&self) -> PathBuf {
+    pub(crate) fn library(&self) -> PathBuf {
         built().library.clone()
     }
 
     /// A copy of the library that lacks symbols.
-    pub fn library_without(&self, symbols: &str) -> PathBuf {
+    pub(crate) fn library_without(&self, symbols: &str) -> PathBuf {
         let copy = self.folder.join("libnvidia-ml-older.so.1");
         let mut program = self.program("library");
         program.arg("--from").arg(self.library()).arg("--to").arg(&copy);
@@ -103,16 +110,19 @@ impl Sim {
     }
 
     /// `nvsim fault` with these words, separated by spaces.
-    pub fn fault(&self, words: &str) {
+    pub(crate) fn fault(&self, words: &str) {
         run(self.program("fault").args(words.split(' ')));
     }
 
     /// Starts `nvsim work` with these words.
-    pub fn work(&self, words: &str) -> Child {
-        self.program("work").args(words.split(' ')).spawn().unwrap()
+    pub(crate) fn work(&self, words: &str) -> Job {
+        let mut work = self.program("work");
+        // A job that outlives its test must not hold the pipe that the test's output is read from.
+        Job(work.args(words.split(' ')).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn program(&self, command: &str) -> Command {
+    /// A command of `nvsim` that asks this server.
+    pub(crate) fn program(&self, command: &str) -> Command {
         let mut program = Command::new(&built().program);
         program.arg(command).env(SOCKET, self.socket());
         program
@@ -129,6 +139,36 @@ impl Drop for Sim {
     }
 }
 
+/// A running GPU job. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Job(Child);
+
+impl Job {
+    /// Its pid.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it and waits for its end.
+    pub(crate) fn end(self) {
+        drop(self);
+    }
+
+    /// Waits until it is done.
+    pub(crate) fn wait(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "the job failed: {status}");
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // It may be gone already, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn run(program: &mut Command) {
     let status = program.stdout(Stdio::null()).status().unwrap();
     assert!(status.success(), "{program:?}: {status}");
@@ -136,7 +176,7 @@ fn run(program: &mut Command) {
 
 /// Runs `body` against a simulated driver, in a process of its own that has nothing else in it.
 /// `test` is the name of the calling test.
-pub fn with_simulator(test: &str, arguments: &[&str], body: impl FnOnce(&Sim)) {
+pub(crate) fn with_simulator(test: &str, arguments: &[&str], body: impl FnOnce(&Sim)) {
     if let Some(folder) = std::env::var_os(IN_CHILD) {
         body(&Sim { server: None, folder: folder.into(), _temporary: None });
         return;
@@ -172,7 +212,7 @@ fn in_child(test: &str, sim: &Sim) {
 }
 
 /// Waits for something to become so.
-pub fn poll<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(so) = is_so() {
@@ -184,7 +224,7 @@ pub fn poll<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Says loudly that a test did not run, and fails where skipping is not allowed.
-pub fn skip(test: &str, reason: &str) {
+pub(crate) fn skip(test: &str, reason: &str) {
     // The harness captures what `eprintln!` prints, not what goes to the descriptor.
     writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").unwrap();
     let must = std::env::var_os("GPU_LEDGER_REQUIRE_PRIVILEGED").is_some();
@@ -192,7 +232,7 @@ pub fn skip(test: &str, reason: &str) {
 }
 
 /// Debian's own `libnvidia-ml.so.1`, fetched once into the target folder; `Err` says why not.
-pub fn real_library() -> Result<PathBuf, String> {
+pub(crate) fn real_library() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = this.ancestors().nth(3).ok_or("no target folder")?;
     let folder = target.join("libnvidia-ml1");

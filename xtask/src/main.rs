@@ -1,5 +1,6 @@
 //! Builds, checks and demonstrates gpu-ledger: `cargo xtask TASK`.
 
+mod bench;
 mod cargo;
 mod demo;
 mod ebpf;
@@ -19,6 +20,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure, with peers beside it, and write the table into BENCHMARKS.md
+    Bench(bench::Options),
     /// A made-up afternoon on a simulated driver, and its bill: no GPU needed
     Demo(demo::Options),
     /// A process of the demo: for its own use
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> anyhow::Result<ExitCode> {
     match task {
+        Task::Bench(options) => bench::run(&options)?,
         Task::Demo(options) => return demo::run(&options),
         Task::DemoRole(role) => return demo::play(&role),
         Task::Ebpf(options) => ebpf::run(&options)?,

@@ -5,7 +5,7 @@ use crate::unit::{GpuUuid, Span};
 use crate::unknown::GapCause;
 
 /// The parts of `period` in which a holder of this GPU may have gone unseen: outside coverage, and in
-/// gaps of driver rows. They may overlap, as [`super::statement`] allows.
+/// gaps of driver rows. They may overlap, as [`super::statement()`] allows.
 ///
 /// A loss of process events alone is none of them: it costs names, while the driver's rows
 /// still say that the GPU was held, and by how many.

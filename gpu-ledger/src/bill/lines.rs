@@ -221,7 +221,7 @@ impl<A> Bill<A> {
 /// Makes the bill of a period from everything known of each GPU.
 ///
 /// # Errors
-/// Those of [`statement`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
+/// Those of [`statement()`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
 /// together are not all settlements, each once; [`BillError::Overflow`] past 2⁶⁴ − 1 ms.
 pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, BillError> {
     let mut draft = Draft::new();

@@ -216,18 +216,6 @@ impl Btf {
         prototype.entries().checked_sub(1).ok_or_else(missing)
     }
 
-    /// Names of all structures and unions, for comparison with other readers.
-    pub fn composites(&self) -> Result<Vec<String>, BtfError> {
-        let mut names = Vec::new();
-        for id in 1..self.starts.len() {
-            let found = self.type_of(u32::try_from(id).unwrap_or(u32::MAX))?;
-            if matches!(found.kind(), kind::STRUCT | kind::UNION) && found.name != 0 {
-                names.push(String::from_utf8_lossy(self.string(found.name)).into_owned());
-            }
-        }
-        Ok(names)
-    }
-
     fn composite(&self, name: &str) -> Result<Type, BtfError> {
         self.named(name, |kind| matches!(kind, kind::STRUCT | kind::UNION))
     }
@@ -298,7 +286,7 @@ impl Btf {
             let found = self.type_of(id)?;
             match found.kind() {
                 kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
-                    id = found.other
+                    id = found.other;
                 }
                 _ => return Ok(Some(found)),
             }
@@ -366,3 +354,7 @@ fn read_u32(bytes: &[u8], at: usize) -> Result<u32, BtfError> {
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], BtfError> {
     bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().ok_or(BtfError::Short { at })
 }
+
+#[cfg(test)]
+#[path = "btf_tests.rs"]
+mod tests;

@@ -285,3 +285,7 @@ impl CpuSequence {
         losses
     }
 }
+
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@
 pub mod btf;
 pub mod devices;
 pub mod error;
+mod fault_log;
 pub mod loss;
 pub mod mounts;
 pub mod offsets;

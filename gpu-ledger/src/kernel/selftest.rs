@@ -239,3 +239,124 @@ fn compare<T: PartialEq + std::fmt::Debug>(
         test.mismatches.push(Mismatch { event, field, recorded, expected });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::witness::FileIdentity;
+    use super::*;
+    use crate::kernel::{Argv, ArgvState, CgroupId, ProcessKey};
+
+    const INTERVAL: (BootNs, BootNs) = (BootNs(100_000_000), BootNs(900_000_000));
+
+    fn known() -> KnownChild {
+        KnownChild { program: PathBuf::from("/bin/x"), arguments: Vec::new() }
+    }
+
+    fn witness() -> Witness {
+        Witness {
+            start_ticks: 12,
+            parent: Pid(7),
+            parent_start_ticks: 3,
+            uid: 1_000,
+            euid: 0,
+            login_uid: Some(1_000),
+            argv: b"x\0".to_vec(),
+            executables: Ok(vec![FileIdentity { device: 9, inode: 8 }]),
+            cgroups: Ok(vec![CgroupId { hierarchy: 0, id: 5 }]),
+        }
+    }
+
+    fn seen() -> Seen {
+        let subject = Subject {
+            key: ProcessKey { pid: Pid(8), start: BootNs(125_000_000) },
+            parent: ProcessKey { pid: Pid(7), start: BootNs(39_999_999) },
+            uid: 1_000,
+            euid: 0,
+            login_uid: Some(1_000),
+            cgroups: vec![CgroupId { hierarchy: 0, id: 5 }],
+            at: BootNs(200_000_000),
+            cpu: 0,
+            seq: 0,
+        };
+        let bytes = Bytes::from_static(b"x\0");
+        Seen {
+            fork: Some(Fork { subject: subject.clone() }),
+            exec: Some(Exec {
+                subject: subject.clone(),
+                argv: Argv { bytes, true_length: 2, state: ArgvState::Whole },
+                filename: Bytes::from_static(b"/bin/x"),
+                exe_device: 9,
+                exe_inode: 8,
+            }),
+            exit: Some(Exit { subject, wait_status: 0 }),
+        }
+    }
+
+    fn fields(test: &SelfTest) -> Vec<(&'static str, &'static str)> {
+        test.mismatches.iter().map(|it| (it.event, it.field)).collect()
+    }
+
+    #[test]
+    fn agreement_in_every_field_passes() {
+        let test = judge(&seen(), &witness(), &known(), INTERVAL, 0);
+        assert_eq!(test, SelfTest::default());
+        assert!(test.passed());
+    }
+
+    #[test]
+    fn an_event_that_never_came_fails() {
+        let test = judge(&Seen::default(), &witness(), &known(), INTERVAL, 0);
+        assert_eq!(test.absent, ["fork", "exec", "exit"]);
+        assert!(!test.passed());
+    }
+
+    #[test]
+    fn each_wrong_field_of_an_image_is_named() {
+        let mut seen = seen();
+        let exec = seen.exec.as_mut().unwrap();
+        exec.argv.bytes = Bytes::from_static(b"y\0");
+        exec.argv.true_length = 3;
+        exec.filename = Bytes::new();
+        exec.exe_inode = 1;
+        let test = judge(&seen, &witness(), &known(), INTERVAL, 0);
+        let expected = ["argv", "argv length", "file name", "executable"];
+        assert_eq!(fields(&test), expected.map(|field| ("exec", field)));
+    }
+
+    #[test]
+    fn each_wrong_field_of_a_subject_is_named() {
+        let mut seen = seen();
+        seen.fork.as_mut().unwrap().subject.uid = 1;
+        let subject = &mut seen.exit.as_mut().unwrap().subject;
+        subject.key.start = BootNs(0);
+        subject.parent = ProcessKey { pid: Pid(1), start: BootNs(0) };
+        subject.euid = 1;
+        subject.login_uid = None;
+        subject.at = BootNs(0);
+        subject.cgroups.clear();
+        let test = judge(&seen, &witness(), &known(), INTERVAL, 256);
+        let exit = [
+            "start time",
+            "parent pid",
+            "parent start time",
+            "euid",
+            "login uid",
+            "event time inside the test",
+            "cgroups",
+            "wait status",
+        ];
+        let expected: Vec<_> =
+            [("fork", "uid")].into_iter().chain(exit.map(|field| ("exit", field))).collect();
+        assert_eq!(fields(&test), expected);
+    }
+
+    #[test]
+    fn what_procfs_cannot_say_is_listed_once_and_fails_nothing() {
+        let witness = Witness { cgroups: Err("no mount".to_owned()), ..witness() };
+        let test = judge(&seen(), &witness, &known(), INTERVAL, 0);
+        assert_eq!(test.unconfirmed, [("cgroups", "no mount".to_owned())]);
+        assert!(test.passed());
+    }
+}

@@ -16,6 +16,7 @@ use gpu_ledger_ebpf::{
 };
 
 use super::btf::Btf;
+use super::fault_log::{self, FaultLog};
 use super::loss::{Counts, CpuCounts, Imbalance, Loss, PerKind, SequenceTracker};
 use super::wire::{self, WireError};
 use super::{Event, KernelError, devices, mounts, offsets, preflight};
@@ -96,6 +97,7 @@ pub struct Tracer {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     counters: PerCpuArray<MapData, [u64; COUNTERS_WORDS]>,
+    fault_log: FaultLog,
     sequence: SequenceTracker,
     device_touch: DeviceTouchState,
     loaded: Vec<&'static str>,
@@ -116,12 +118,14 @@ impl Tracer {
         let kernel = Btf::parse(std::fs::read(KERNEL_BTF).map_err(no_btf)?)?;
         let mut ebpf = load(options, &kernel, object)?;
         let ring = RingBuf::try_from(take(&mut ebpf, map::EVENTS)?);
+        let fault_log = FaultLog::open(&mut ebpf)?;
         let counters = PerCpuArray::try_from(take(&mut ebpf, map::COUNTERS)?);
         let failed = |map| move |cause| KernelError::Map { map, cause: Box::new(cause) };
         let mut tracer = Self {
             ebpf,
             ring: ring.map_err(failed(map::EVENTS))?,
             counters: counters.map_err(failed(map::COUNTERS))?,
+            fault_log,
             sequence: SequenceTracker::default(),
             device_touch: DeviceTouchState::Off { reason: "not asked for".to_owned() },
             loaded: Vec::new(),
@@ -150,6 +154,7 @@ impl Tracer {
                 Err(error) => each(Err(error)),
             }
         }
+        self.fault_log.flush();
         records
     }
 
@@ -317,6 +322,7 @@ fn load(options: &TracerOptions, kernel: &Btf, object: &[u8]) -> Result<Ebpf, Ke
     }
     EbpfLoader::new()
         .map_max_entries(map::EVENTS, options.ring_bytes)
+        .map_max_entries(fault_log::MAP, fault_log::RING_BYTES)
         .override_global(global::OFFSETS, words.as_slice(), true)
         .override_global(global::WAKE_ABOVE, &wake_above, true)
         .override_global(global::SHED_ABOVE, &shed_above, true)

@@ -85,6 +85,13 @@ pub struct RecordHead {
     flags: u32,
 }
 
+#[cfg(test)]
+impl RecordHead {
+    pub(super) const fn new(kind: u16, cpu: u32, seq: u64, at: BootNs) -> Self {
+        Self { kind, seq, at, cpu, flags: 0 }
+    }
+}
+
 /// Reads the header of a record.
 pub fn parse_head(record: &[u8]) -> Result<RecordHead, WireError> {
     let version = u16_at(record, offset_of!(Header, version))?;
@@ -273,3 +280,7 @@ fn array<const N: usize>(record: &[u8], at: usize) -> Result<[u8; N], WireError>
     let needed = at.saturating_add(N);
     rest.first_chunk::<N>().copied().ok_or(WireError::Short { length: record.len(), needed })
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -80,6 +80,7 @@ pub fn user_behind_sudo(uid: u32) -> Result<Option<User>, LaunchError> {
 }
 
 /// The launcher's own main: `__launch UID|- PROGRAM [ARGUMENT…]`. Returns only where exec failed.
+#[must_use]
 pub fn become_command(arguments: &[OsString]) -> ExitCode {
     let Some((user, [program, rest @ ..])) = arguments.split_first() else {
         complain("the launcher is for gpu-ledger's own use");

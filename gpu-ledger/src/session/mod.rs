@@ -44,6 +44,7 @@ const STATUS_FAILED: u8 = 1;
 
 /// What one trace is asked to do.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct TraceOptions {
     /// The command and its arguments; empty to watch for a while.
     pub argv: Vec<OsString>,
@@ -95,11 +96,11 @@ pub fn trace(options: &TraceOptions) -> anyhow::Result<u8> {
 
 async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
-    let mut watch = preflight::begin(options).await;
+    let (mut watch, mut missing) = preflight::begin(options).await;
     baseline(&mut watch).await?;
-    let missing = preflight::missing(&watch);
-    for line in &missing {
-        output::complain(line);
+    missing.extend(preflight::missing_of_driver(&watch));
+    for one in &missing {
+        output::complain(&one.to_string());
     }
     if options.strict && !missing.is_empty() {
         output::complain("not started: --strict, and the lines above are missing");

@@ -1,19 +1,36 @@
 //! What must be there, checked and said before the command starts.
 
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::accounting::driver::{Driver, DriverOptions, in_initial_pid_namespace};
 use crate::kernel::TracerOptions;
+use crate::kernel::preflight::{self, Need, Outcome};
 use crate::session::TraceOptions;
 use crate::session::processes::Processes;
 use crate::session::watch::Watch;
 use crate::unit::GpuUuid;
 use crate::unknown::{Unknown, UnknownReason};
 
+/// A prerequisite that is missing, and what to do about it.
+pub(super) struct Missing {
+    pub(super) unknown: Unknown,
+    /// What was seen, and the remedy, for people.
+    pub(super) advice: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n    {}", self.unknown, self.advice)
+    }
+}
+
 /// Opens both sides. What cannot be opened is an UNKNOWN of the watch, not an error.
-pub(super) async fn begin(options: &TraceOptions) -> Watch {
-    let mut unknowns = Vec::new();
-    let processes = processes(options, &mut unknowns);
+pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
+    let mut missing = Vec::new();
+    let processes = processes(options, &mut missing);
     let touch_off_because = processes.touch_off_because();
     let dead_rows_hidden = match in_initial_pid_namespace() {
         Ok(initial) => !initial,
@@ -22,9 +39,6 @@ pub(super) async fn begin(options: &TraceOptions) -> Watch {
             true
         }
     };
-    if dead_rows_hidden {
-        unknowns.push(Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace));
-    }
     let opened = Driver::open(DriverOptions {
         library: options.nvml_library.clone(),
         call_deadline: options.call_deadline,
@@ -34,29 +48,48 @@ pub(super) async fn begin(options: &TraceOptions) -> Watch {
     });
     let mut watch =
         Watch::new(options.clock.clone(), host_name(), processes, opened.await, touch_off_because);
-    watch.unknowns.extend(unknowns);
+    watch.unknowns.extend(missing.iter().map(|one| one.unknown.clone()));
+    if dead_rows_hidden {
+        watch.unknowns.insert(Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace));
+    }
     if options.enable_accounting {
         enable_accounting(&mut watch).await;
     }
-    watch
+    (watch, missing)
 }
 
-fn processes(options: &TraceOptions, unknowns: &mut Vec<Unknown>) -> Processes {
+fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
+    for finding in preflight::findings(Path::new("/proc"), Path::new("/sys")) {
+        if let (Need::Tracing, Outcome::Missing { cause, remedy }) = (finding.need, finding.outcome)
+        {
+            let detail = Some(token(&finding.prerequisite.to_string()));
+            let unknown =
+                Unknown { detail, ..Unknown::of(UnknownReason::ProcessEventsUnavailable) };
+            missing.push(Missing { unknown, advice: format!("no names: {cause}; {remedy}") });
+        }
+    }
+    if !missing.is_empty() {
+        return Processes::blind(options.clock.clone());
+    }
+    preflight::raise_locked_memory();
     let tracer = TracerOptions {
         ring_bytes: options.ring_bytes,
         device_touch: options.device_touch,
         ..TracerOptions::default()
     };
-    match Processes::watch(options.clock.clone(), &tracer) {
-        Ok(processes) => processes,
-        Err(error) => {
-            unknowns.push(Unknown {
-                detail: Some(error.to_string()),
-                ..Unknown::of(UnknownReason::ProcessEventsUnavailable)
-            });
-            Processes::blind(options.clock.clone())
-        }
-    }
+    Processes::watch(options.clock.clone(), &tracer).unwrap_or_else(|error| {
+        missing.push(Missing {
+            unknown: Unknown::of(UnknownReason::ProcessEventsUnavailable),
+            advice: format!("no names: {error}"),
+        });
+        Processes::blind(options.clock.clone())
+    })
+}
+
+/// A prerequisite's name as one word of a machine-readable line.
+fn token(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
 }
 
 async fn enable_accounting(watch: &mut Watch) {
@@ -70,21 +103,20 @@ async fn enable_accounting(watch: &mut Watch) {
     }
 }
 
-/// What is missing, one line each, with the remedy.
-pub(super) fn missing(watch: &Watch) -> Vec<String> {
-    let lines = watch.unknowns.iter().filter_map(|unknown| {
-        let remedy = remedy(unknown.reason)?;
-        Some(format!("{unknown}\n    {remedy}"))
+/// What the driver's side lacks, by what its first reads could not say.
+pub(super) fn missing_of_driver(watch: &Watch) -> Vec<Missing> {
+    let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
+    let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
+    let advised = all.into_iter().filter_map(|unknown| {
+        let advice = remedy(unknown.reason)?.to_owned();
+        Some(Missing { unknown: unknown.clone(), advice })
     });
-    lines.collect()
+    advised.collect()
 }
 
 /// What to do about a missing prerequisite; `None` for what is no prerequisite.
 const fn remedy(reason: UnknownReason) -> Option<&'static str> {
     Some(match reason {
-        UnknownReason::ProcessEventsUnavailable => {
-            "no process can be named; run as root, or with CAP_BPF and CAP_PERFMON, on Linux 5.8 or later with BTF"
-        }
         UnknownReason::NvmlLibraryNotFound => {
             "no amounts; install the NVIDIA driver, or name its library with --nvml-library"
         }

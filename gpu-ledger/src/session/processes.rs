@@ -261,6 +261,11 @@ impl Processes {
         self.gaps_open = self.gaps_open.saturating_add(1);
     }
 
+    /// Whether nobody bears a pid now: asked of procfs, where events do not tell.
+    pub(super) fn is_gone(&self, pid: Pid) -> bool {
+        matches!(self.procfs.read(pid, &self.mounts), Ok(None))
+    }
+
     /// Forgets the dead whose rows can no longer come.
     pub(super) fn forget(&mut self, reads_began: BootNs, listed_unbooked: &BTreeSet<Pid>) {
         self.lifetimes.forget(&ForgetProof { reads_began, listed_unbooked });

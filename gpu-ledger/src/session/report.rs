@@ -133,7 +133,7 @@ pub struct Settled {
     pub account: String,
     /// The program; null where nobody knows.
     pub program: Option<String>,
-    /// Its arguments, invalid bytes and control characters as `\xHH`; null where nobody knows.
+    /// Its arguments; of one that is no UTF-8, what is not as `\xHH`. Null where nobody knows.
     pub argv: Option<Vec<String>>,
     /// The argument bytes in base64, only where they are not UTF-8.
     pub argv_b64: Option<String>,
@@ -174,6 +174,25 @@ pub struct Gpu {
     pub dead_rows_seen_max: Option<u64>,
     /// Rows that may have been lost unread; null where even the number is not known.
     pub possibly_lost: Option<u64>,
+    /// What reading it cost, and what came of its utilization samples.
+    pub reading: Reading,
+}
+
+/// What it cost to read one GPU: the observer's own share.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Reading {
+    /// Reads.
+    pub reads: u64,
+    /// Driver calls.
+    pub calls: u64,
+    /// CPU time inside them.
+    pub cpu_us: u64,
+    /// The slowest one.
+    pub call_latency_us_max: u64,
+    /// Utilization samples that could not be used: stale, impossible, or collected too late.
+    pub samples_unused: u64,
+    /// Reads in which the processes' samples and the device's own contradicted each other.
+    pub busy_disagreements: u64,
 }
 
 /// One reason's line.

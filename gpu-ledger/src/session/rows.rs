@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::accounting::Window;
+use crate::accounting::busy::SampleLoss;
+use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::GpuFacts;
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
 use crate::coverage::Gap;
+use crate::escape::escape;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::{GapCause, Observed, Unknown};
 
@@ -33,8 +36,13 @@ pub(super) struct GpuRows {
     pub(super) gaps: Vec<Gap>,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
     touching_exits: Option<u64>,
-    /// CPU time in driver calls, in ns.
-    pub(super) driver_cpu_ns: u64,
+    /// What reading cost so far.
+    pub(super) cost: ReadCost,
+    pub(super) reads: u64,
+    /// Utilization samples that could not be used.
+    pub(super) samples_unused: u64,
+    /// Reads in which the processes' samples and the device's own contradicted each other.
+    pub(super) busy_disagreements: u64,
     /// When the last read began, whatever came of it.
     last_read_began: Option<BootNs>,
     /// A call hangs: no read will come before it returns.
@@ -65,7 +73,10 @@ impl GpuRows {
             dead_rows_max: None,
             gaps: Vec::new(),
             touching_exits: Some(0),
-            driver_cpu_ns: 0,
+            cost: ReadCost::default(),
+            reads: 0,
+            samples_unused: 0,
+            busy_disagreements: 0,
             last_read_began: None,
             stalled: false,
             unknowns: Vec::new(),
@@ -109,7 +120,14 @@ impl GpuRows {
 
     /// Takes in what stands beside the findings.
     pub(super) fn take(&mut self, outcome: &ReadOutcome) {
-        self.driver_cpu_ns = self.driver_cpu_ns.saturating_add(outcome.cost.cpu_ns());
+        self.cost.add(&outcome.cost);
+        self.reads = self.reads.saturating_add(1);
+        let SampleLoss { over_full, stale, forgotten, late_collections } = outcome.sample_loss;
+        self.samples_unused = [over_full, stale, forgotten, late_collections]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        let disagrees = u64::from(outcome.disagreement.is_some());
+        self.busy_disagreements = self.busy_disagreements.saturating_add(disagrees);
         self.last_read_began = Some(outcome.window.began.boot);
         self.stalled = false;
         self.unknowns.clone_from(&outcome.unknowns);
@@ -166,7 +184,7 @@ impl GpuRows {
     /// The product's name, or that the driver did not say.
     pub(super) fn name(&self) -> String {
         match &self.facts.name {
-            Observed::Known(name) => name.clone(),
+            Observed::Known(name) => escape(name.as_bytes()).to_string(),
             Observed::Unknown(reason) => format!("name unknown: {reason}"),
         }
     }

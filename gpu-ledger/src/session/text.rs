@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::escape::escape;
 use crate::session::report::{Account, Block, Gpu, Open, Report, Settled};
 use crate::unit::{Bytes, Ms};
 use crate::unknown::GapCause;
@@ -35,7 +36,8 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
             Some(status) => format!("exit status {status}"),
             None => "exit status unknown".to_owned(),
         };
-        let words = clip(&command.argv.join(" "), 76 - status.len() - "command ()".len());
+        let words = escape(command.argv.join(" ").as_bytes()).to_string();
+        let words = clip(&words, 76 - status.len() - "command ()".len());
         writeln!(page, "\ncommand {words} ({status})")?;
         write_block(page, &command.block, "held no GPU that the driver has a row for")?;
         writeln!(page, "\nrest of the host")?;
@@ -104,6 +106,9 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
         busy(own),
         peak(own),
     )?;
+    if account.uncovered_ms > Ms::ZERO {
+        writeln!(page, "    of that {} where nobody saw who shared it", account.uncovered_ms)?;
+    }
     for one in own.iter().take(PROCESSES_SHOWN_MAX) {
         let basis = match (one.basis, one.reason) {
             (Some(basis), _) => basis.as_str(),
@@ -111,7 +116,7 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
             (None, None) => "unknown",
         };
         let name = format!("  {}@{} {basis}", one.pid, one.gpu_index);
-        let marks: String = one.flags.iter().map(|flag| format!(" {flag}")).collect();
+        let marks = one.flags.iter().fold(String::new(), |marks, flag| marks + " " + flag.as_str());
         let dispute = one.dispute.map_or(String::new(), |why| format!(" DISPUTED {why}"));
         writeln!(
             page,
@@ -243,6 +248,7 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
             )?,
             None => writeln!(page, "  GPU {}: rows unknown", gpu.gpu_index)?,
         }
+        write_reading(page, gpu)?;
     }
     write_touch(page, report)?;
     let gaps = report.coverage.as_ref().map_or(&[][..], |coverage| &coverage.gaps);
@@ -259,19 +265,41 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
     write_unknown(page, report)
 }
 
+fn write_reading(page: &mut String, gpu: &Gpu) -> fmt::Result {
+    let reading = &gpu.reading;
+    writeln!(
+        page,
+        "  GPU {}: {} reads, {} driver calls, {}.{:03} ms of CPU, slowest {}.{:03} ms",
+        gpu.gpu_index,
+        reading.reads,
+        reading.calls,
+        reading.cpu_us / 1_000,
+        reading.cpu_us % 1_000,
+        reading.call_latency_us_max / 1_000,
+        reading.call_latency_us_max % 1_000,
+    )?;
+    if reading.busy_disagreements > 0 {
+        writeln!(
+            page,
+            "  GPU {}: in {} reads busy samples of processes and device contradict each other",
+            gpu.gpu_index, reading.busy_disagreements
+        )?;
+    }
+    Ok(())
+}
+
 fn write_touch(page: &mut String, report: &Report) -> fmt::Result {
     let touch = &report.device_touch;
-    match (touch.touched, touch.without_row, touch.rows_untouched) {
-        (Some(touched), Some(without), Some(untouched)) => writeln!(
+    let counts = (touch.touched, touch.without_row, touch.rows_untouched);
+    if let (Some(touched), Some(without), Some(untouched)) = counts {
+        return writeln!(
             page,
             "  device opens: {touched} processes, {without} ended without a row; \
              {untouched} rows of others"
-        ),
-        _ => {
-            let why = touch.off_because.as_deref().unwrap_or("not asked for");
-            writeln!(page, "  device-touch off: {}", clip(why, 58))
-        }
+        );
     }
+    let why = touch.off_because.as_deref().unwrap_or("not asked for");
+    writeln!(page, "  device-touch off: {}", clip(why, 58))
 }
 
 fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {

@@ -19,7 +19,7 @@ use crate::session::rows::GpuRows;
 use crate::settlement::{
     Account, Attribution, Books, Eviction, Evidence, Settlement, account_of, identify, settle,
 };
-use crate::unit::{BootNs, GpuUuid, Pid};
+use crate::unit::{BootNs, GpuUuid, Pid, Span};
 use crate::unknown::{NamelessReason, Unknown, UnknownReason};
 
 /// A settlement and where it stands in the report.
@@ -204,12 +204,11 @@ impl Watch {
         let lasting = lasting.filter(|unknown| unknown.reason != UnknownReason::EmptyAccountedList);
         self.unknowns.extend(lasting.cloned());
         let Some(gpu) = self.gpus.get_mut(&outcome.gpu) else { return Ok(()) };
-        let first = gpu.first_good.is_none();
         gpu.take(outcome);
         for finding in &outcome.findings {
             match finding {
-                // What was over before the first read belongs to no period of ours.
-                Finding::AlreadyDead(_) if first => {}
+                // What was over before anything was watched belongs to no period of ours.
+                Finding::AlreadyDead(row) if self.is_from_before(&row.row) => {}
                 Finding::Final(row) | Finding::NoStartTime(row) | Finding::AlreadyDead(row) => {
                     self.book(row)?;
                 }
@@ -241,7 +240,7 @@ impl Watch {
         let settlement = settle(row, &self.evidence(&row.row, rowless_since))?;
         self.books.book(row, &settlement)?;
         let of_command = self.is_of_command(&settlement.attribution);
-        let (account, program) = call(&settlement.attribution);
+        let (account, program) = self.call(&row.row, &settlement.attribution);
         if let Some(named) = settlement.attribution.named() {
             let lifetime = self.processes.lifetimes.get(&named.key);
             if self.processes.touch_is_on() && lifetime.is_some_and(|life| life.touched.is_none()) {
@@ -253,12 +252,32 @@ impl Watch {
         Ok(())
     }
 
+    fn is_from_before(&self, row: &Row) -> bool {
+        let end = row.start.and_then(|start| Span::of_row(start, row.held)).map(Span::to_ms);
+        end.is_some_and(|end_ms| end_ms <= self.processes.coverage.start.wall.ms())
+    }
+
     fn dispute(&mut self, now: &Row) {
         let key = now.key();
         let booked = self.entries.iter_mut().find(|entry| entry.settlement.key() == key);
         if let Some(entry) = booked {
             entry.settlement.reread(now);
         }
+    }
+
+    /// The account and program of an attribution: the program's name, until rules say otherwise.
+    fn call(&self, row: &Row, attribution: &Attribution) -> (Account, Option<Program>) {
+        let lifetimes = &self.processes.lifetimes;
+        let program = attribution.named().and_then(|named| {
+            let started = row.start.and_then(|start| self.processes.history.boot_of(start));
+            let at = match started {
+                Some(BootPlace::Once(at)) => at,
+                Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
+            };
+            let program = lifetimes.program_at(&named.key, at);
+            program.or_else(|| Program::of(&named.image.content))
+        });
+        (account_of(attribution, |_| unclassified(program.as_ref())), program)
     }
 
     fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
@@ -282,7 +301,7 @@ impl Watch {
     pub(super) fn standing(&self, row: &Row) -> Standing {
         let attribution = identify(row, &self.evidence(row, None));
         Standing {
-            account: call(&attribution).0,
+            account: self.call(row, &attribution).0,
             of_command: self.is_of_command(&attribution),
             is_dead: attribution
                 .named()
@@ -303,7 +322,10 @@ impl Watch {
 
     fn is_dead(&self, pid: Pid) -> bool {
         let bearer = self.processes.lifetimes.of_pid(pid).next_back();
-        bearer.is_some_and(|lifetime| lifetime.ended.is_some())
+        match bearer {
+            Some(lifetime) => lifetime.ended.is_some(),
+            None => self.processes.is_gone(pid),
+        }
     }
 
     fn is_of_command(&self, attribution: &Attribution) -> bool {
@@ -355,20 +377,16 @@ impl Watch {
             return false;
         }
         let read = self.reads_began().is_some_and(|read| read > ended);
+        // Without a command the whole host is what was asked about.
+        let ours = |of_command: bool| of_command || self.root.is_none();
         let open = self.gpus.values().flat_map(|gpu| &gpu.open);
         let unsettled = open.filter_map(|row| row.row.as_ref()).any(|row| {
             let standing = self.standing(row);
-            standing.of_command && standing.is_dead
+            ours(standing.of_command) && standing.is_dead
         });
-        !read || unsettled || !self.awaiting_row.is_empty()
+        let awaited = self.awaiting_row.keys().any(|key| ours(self.is_in_command(key)));
+        !read || unsettled || awaited
     }
-}
-
-/// The account and program of an attribution: the program's name, until rules say otherwise.
-fn call(attribution: &Attribution) -> (Account, Option<Program>) {
-    let program = attribution.named().and_then(|named| Program::of(&named.image.content));
-    let account = account_of(attribution, |_| unclassified(program.as_ref()));
-    (account, program)
 }
 
 /// The account of a process that no rule classifies.

@@ -82,7 +82,7 @@ impl Books {
 /// Settles and books every row of one harvest, in the order given.
 ///
 /// # Errors
-/// Those of [`settle`] and [`Books::book`], and [`SettlementError::Twice`] where two rows have one key.
+/// Those of [`settle()`] and [`Books::book`], and [`SettlementError::Twice`] where two rows have one key.
 /// Books that were given are then not changed.
 pub fn settle_all<'a>(
     rows: &[FinalRow],

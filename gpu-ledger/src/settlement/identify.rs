@@ -126,7 +126,11 @@ fn name(
             ended: span.lifetime.ended,
             fit,
         })),
-        InForce::Forgotten => nameless(NamelessReason::IdentityEvicted, None, spans, Some(at)),
+        InForce::InDoubt(reason) => {
+            let gap = last_gap_before(at, evidence.coverage)
+                .filter(|_| reason != NamelessReason::IdentityEvicted);
+            nameless(reason, gap.cloned(), spans, Some(at))
+        }
         InForce::NeverSeen => {
             // It was born in sight to a parent that was not: that one was lost in a gap, or was
             // gone before coverage began.
@@ -155,20 +159,21 @@ fn hiding_gap<'c>(at: BootNs, span: &Lifespan<'_>, coverage: &'c Coverage) -> Op
 
 enum InForce<'a> {
     Image(&'a Image),
-    Forgotten,
+    /// It may have been another one than those that are known.
+    InDoubt(NamelessReason),
     NeverSeen,
 }
 
 fn image_in_force<'a>(at: BootNs, span: &Lifespan<'a>) -> InForce<'a> {
-    let images = &span.lifetime.images;
-    if let Some(image) = images.iter().rev().find(|image| image.since <= at) {
-        return InForce::Image(image);
+    let lifetime = span.lifetime;
+    if let Some(gap) = lifetime.image_gap_at(at) {
+        return InForce::InDoubt(gap.reason);
     }
-    match images.first() {
-        Some(_) if span.lifetime.images_forgotten > 0 => InForce::Forgotten,
+    match (lifetime.image_at(at), lifetime.images.first()) {
+        (Some(image), _) => InForce::Image(image),
         // A first image from birth on: the row begins before it by no more than the clock's error.
-        Some(first) if span.is_birth(first.since) => InForce::Image(first),
-        Some(_) | None => InForce::NeverSeen,
+        (None, Some(first)) if span.is_birth(first.since) => InForce::Image(first),
+        (None, _) => InForce::NeverSeen,
     }
 }
 

@@ -4,7 +4,7 @@
 //! May not: read a clock, file, environment or log; guess where inputs contradict each other.
 //! Invariant: every row given in comes out as exactly one settlement with the same milliseconds.
 //!
-//! [`settle`] is the room's one decision; [`identify`] is the part of it that also names open rows.
+//! [`settle()`] is the room's one decision; [`identify()`] is the part of it that also names open rows.
 //! What both need to know comes in as one [`Evidence`]. Before a row is settled, the caller must have
 //! taken in every process event up to the end of the read that showed it final (`coverage.end` says so)
 //! and have turned every counted loss until then into a gap: an event still in the ring is

@@ -160,6 +160,7 @@ pub fn run(options: &Options) -> Result<i32, WorkError> {
 }
 
 /// Says what went wrong; the status to exit with.
+#[must_use]
 pub fn complain(error: &WorkError) -> i32 {
     // Nothing is left to do when even stderr is gone.
     let _ = writeln!(io::stderr(), "nvsim work: {error}");

@@ -6,6 +6,7 @@
 //! nothing was evicted at all, so a row that is missing then was cleared.
 
 use super::state::{DeadRow, Listed, PidState};
+use crate::accounting::Row;
 use crate::unknown::GapCause;
 
 /// Dead rows the driver keeps per GPU, the same from 515 to 595. Never taken from the advertised
@@ -23,19 +24,25 @@ pub(super) struct Verdict {
     pub(super) missing: Vec<DeadRow>,
 }
 
-/// Judges a list by the dead rows of the one before.
-pub(super) fn judge(last: &[DeadRow], now: &Listed) -> Verdict {
+/// Judges a list by the dead rows of the one before. `was_open` says of a row that is dead now whether
+/// the list before showed it running: that it took the place of its pid's older row is then as it
+/// should be, and the newer row is as good a witness as the older one would have been.
+pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> bool) -> Verdict {
     let full = now.dead_at_most >= DEAD_ROWS_MAX;
     let mut verdict = Verdict::default();
     let (mut survivor, mut witness) = (None, false);
     let mut absent = Vec::new();
+    let mut replaced_as_seen = false;
     for (place, was) in last.iter().enumerate() {
         match now.states.get(&was.row.pid) {
             Some(PidState::Dead(dead)) if was.is(&dead.row) => {
                 survivor = survivor.or(Some(place));
                 witness |= was.before_list;
             }
-            Some(PidState::Dead(_)) => verdict.gone_for_good.push(was.clone()),
+            Some(PidState::Dead(dead)) => {
+                replaced_as_seen |= was_open(&dead.row);
+                verdict.gone_for_good.push(was.clone());
+            }
             // The question failed: neither a witness nor missing.
             Some(PidState::Unread) => {}
             Some(PidState::Live(_) | PidState::Gone) | None => absent.push((place, was.clone())),
@@ -49,7 +56,7 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed) -> Verdict {
         None
     } else if !absent.is_empty() {
         Some(GapCause::ClearedOrReset)
-    } else if survivor.is_none() && !verdict.gone_for_good.is_empty() {
+    } else if survivor.is_none() && !verdict.gone_for_good.is_empty() && !replaced_as_seen {
         Some(GapCause::RowOverwritten)
     } else {
         None

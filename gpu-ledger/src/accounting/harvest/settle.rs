@@ -19,7 +19,10 @@ impl Harvest {
         }
         let old = self.last.as_ref().map_or(&[][..], |last| &last.dead);
         let now = Listed::resolve(listing, old, window);
-        let verdict = if self.last.is_some() { judge(old, &now) } else { Verdict::default() };
+        let verdict = match &self.last {
+            Some(last) => judge(old, &now, |row| self.was_open(row, last)),
+            None => Verdict::default(),
+        };
         let unread = listing.answers.values().filter_map(|answer| match answer {
             Answer::Unread(unknown) => Some(unknown.clone()),
             Answer::Row(_) | Answer::Gone => None,
@@ -45,6 +48,15 @@ impl Harvest {
             self.say_if_empty(&now, out);
             self.rebase(&now, verdict, window, out);
         }
+    }
+
+    /// Whether the last list showed this row running, be it behind a dead row of its pid: then without
+    /// a start, but no later span can have begun before that list was read.
+    fn was_open(&self, row: &Row, last: &LastList) -> bool {
+        self.tracked.get(&row.pid).is_some_and(|tracked| match tracked.open.start {
+            Some(start) => row.start == Some(start),
+            None => row.start.is_some_and(|start| start <= last.window.ended.wall),
+        })
     }
 
     /// Hands out every final row that was not handed out before.

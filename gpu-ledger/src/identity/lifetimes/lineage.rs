@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::record::Record;
 use super::{Lifetimes, Standing};
 use crate::identity::{Lifetime, Program, ProgramKind};
 use crate::kernel::ProcessKey;
@@ -90,7 +91,7 @@ impl Lifetimes {
     pub(super) fn patch_children_after(&mut self, key: ProcessKey, since: BootNs) {
         let late = |lifetimes: &Self, key: &ProcessKey| {
             let record = lifetimes.records.get(key);
-            record.and_then(|record| record.last_birth).is_some_and(|birth| birth > since)
+            record.and_then(|record| record.last_birth).is_some_and(|birth| birth >= since)
         };
         if !late(self, &key) {
             return;
@@ -103,6 +104,13 @@ impl Lifetimes {
                     parents.push(child);
                 }
             }
+        }
+    }
+
+    /// An end may show that what procfs said was of another holder of the pid.
+    pub(super) fn patch_children_of_seeded(&mut self, key: ProcessKey) {
+        if self.records.get(&key).is_some_and(Record::is_seeded) {
+            self.patch_children_after(key, BootNs(0));
         }
     }
 

@@ -4,6 +4,8 @@
 //! change goes through `Lifetimes::change`, which keeps the indices (children, the dead that can
 //! go, their bytes) true.
 
+#[cfg(test)]
+mod bounds_tests;
 mod eviction;
 mod lineage;
 #[cfg(test)]
@@ -191,8 +193,9 @@ impl Lifetimes {
         if self.records.get(&key).is_some_and(known) {
             return Applied::Nothing;
         }
-        self.change(&key, |record| record.put_exec(image));
-        self.patch_children_after(key, subject.at);
+        if let Some(since) = self.change(&key, |record| record.put_exec(image)) {
+            self.patch_children_after(key, since);
+        }
         self.make_room();
         Applied::Executed(key)
     }
@@ -224,14 +227,19 @@ impl Lifetimes {
     /// is new.
     fn meet(&mut self, subject: &Subject, parent_seen: BootNs) -> Option<bool> {
         let key = subject.key;
-        if self.departed.holds(&key) {
-            return None;
-        }
-        self.make_exact(&key);
         self.make_exact(&subject.parent);
-        let created = !self.records.contains_key(&key);
+        let mut created = false;
+        if !self.records.contains_key(&key) {
+            if self.departed.holds(&key) {
+                return None;
+            }
+            self.make_exact(&key);
+            created = !self.records.contains_key(&key);
+        }
         if created {
-            self.insert(Record::new(key, true));
+            let mut record = Record::new(key, true);
+            record.learn_parent(subject.parent, parent_seen);
+            self.insert(record);
             self.adopt_waiting(key);
         }
         let gap =
@@ -279,9 +287,13 @@ impl Lifetimes {
         let older = self.records.range(before).next_back().map(|(older, _)| *older);
         let after = ProcessKey { start: key.start.plus_ns(1), ..key }..=last_key(key.pid);
         let younger = self.records.range(after).next().map(|(younger, _)| *younger);
-        let pairs = [older.map(|older| (older, key.start)), younger.map(|next| (key, next.start))];
-        for (ended, at) in pairs.into_iter().flatten() {
+        let pairs = [older.map(|older| (older, key)), younger.map(|younger| (key, younger))];
+        for (ended, next) in pairs.into_iter().flatten() {
+            // Of a start known to the tick the last moment of it: the old holder may have had it.
+            let exact = self.records.get(&next).is_some_and(|next| next.life.start_is_exact);
+            let at = next.start.plus_ns(if exact { 0 } else { BootNs::PER_TICK - 1 });
             self.change(&ended, |record| record.end(Ended { at, wait_status: None }));
+            self.patch_children_of_seeded(ended);
         }
     }
 
@@ -302,6 +314,7 @@ impl Lifetimes {
         if self.children.contains_key(&floored) {
             self.relink(floored, *key);
         }
+        self.end_predecessors(*key);
     }
 
     /// The one door through which a record changes.

@@ -38,6 +38,14 @@ pub(super) enum Look {
     Changed,
 }
 
+/// What procfs showed of a process.
+#[derive(Clone, Debug)]
+struct Seed {
+    content: Arc<ImageContent>,
+    user: User,
+    window: Window,
+}
+
 /// The image of that moment was cut off under `IMAGES_MAX`.
 #[derive(Debug)]
 pub(super) struct Cut;
@@ -53,7 +61,10 @@ pub(super) struct Record {
     parent_seen: Option<BootNs>,
     /// The child's ids in its fork event, which says that the first image is the parent's.
     pub(super) forked: Option<User>,
-    /// When the newest procfs image was read.
+    /// What the earliest look at procfs showed, kept also where kernel events say more: what they
+    /// say may yet be taken back.
+    seed: Option<Box<Seed>>,
+    /// When the newest procfs image after a loss was read.
     window: Option<Window>,
     /// The lost-events interval after which the image has not been looked at again.
     open_gap: Option<(BootNs, BootNs)>,
@@ -81,11 +92,16 @@ impl Record {
             link: None,
             parent_seen: None,
             forked: None,
+            seed: None,
             window: None,
             open_gap: None,
             last_birth: None,
             pinned: false,
         }
+    }
+
+    pub(super) const fn is_seeded(&self) -> bool {
+        self.seed.is_some()
     }
 
     /// Bytes of argv and file names that are this lifetime's own (an inherited image is shared).
@@ -118,20 +134,22 @@ impl Record {
         }
     }
 
-    /// The image of an exec event.
-    pub(super) fn put_exec(&mut self, image: Image) {
+    /// The image of an exec event. Returns from when on the images are news.
+    pub(super) fn put_exec(&mut self, image: Image) -> BootNs {
         let since = image.since;
         let known = |seen: &Image| seen.since == since && seen.basis == Basis::Exec;
         if self.life.images.iter().any(known) || self.was_cut_at(since) {
-            return;
+            return BootNs(u64::MAX);
         }
-        self.drop_procfs_image_of(&image);
+        let dropped = self.drop_procfs_image_of(&image);
         let place = self.life.images.partition_point(|other| other.since <= since);
         self.life.images.insert(place, image);
         if self.open_gap.is_some_and(|(_, to)| since >= to) {
             self.close_gap(since);
         }
+        let begins_anew = self.place_seed();
         self.trim();
+        if begins_anew { self.life.key.start } else { dropped.unwrap_or(since) }
     }
 
     /// The image inherited over fork; replaces what procfs said of the same beginning, and an
@@ -143,14 +161,11 @@ impl Record {
         if before.map(|image| &image.content) == content.as_ref() {
             return false;
         }
-        let replaces_seed = content.is_some();
-        self.life.images.retain(|image| {
-            let seed = image.basis == Basis::Procfs && image.since == since;
-            image.basis != Basis::Fork && !(seed && replaces_seed)
-        });
+        self.life.images.retain(|image| image.basis != Basis::Fork);
         if let Some(content) = content {
             self.life.images.insert(0, Image { since, basis: Basis::Fork, content, user });
         }
+        self.place_seed();
         self.trim();
         true
     }
@@ -162,21 +177,42 @@ impl Record {
         {
             return self.settle_gap(content, user, window, to);
         }
-        let start = self.life.key.start;
-        let explained = self.life.images.iter().any(|image| match image.basis {
-            Basis::Fork | Basis::Procfs | Basis::Journal => true,
-            Basis::Exec => {
-                image.since <= window.began
-                    || image.since <= window.ended && same_argv(&image.content, &content)
-            }
-        });
-        if !explained {
-            self.window = Some(window);
+        // Of two readings the earlier one says more about the beginning.
+        if self.seed.as_ref().is_none_or(|known| window.ended <= known.window.began) {
             let content = Arc::new(content);
-            self.life.images.insert(0, Image { since: start, basis: Basis::Procfs, content, user });
+            self.seed = Some(Box::new(Seed { content, user, window }));
+            self.place_seed();
             self.trim();
         }
         Look::Certain
+    }
+
+    /// Puts the seed where it belongs: at the beginning, if no kernel event says what that was and no
+    /// exec came between the birth and the reading. Says whether the beginning has changed.
+    fn place_seed(&mut self) -> bool {
+        let start = self.life.key.start;
+        let stands = |image: &Image| image.basis == Basis::Procfs && image.since == start;
+        let before = self.life.images.first().filter(|first| stands(first)).cloned();
+        self.life.images.retain(|image| !stands(image));
+        if let Some(seed) = &self.seed {
+            let explained = self.life.images.iter().any(|image| match image.basis {
+                Basis::Fork | Basis::Journal => true,
+                Basis::Procfs => false,
+                Basis::Exec => {
+                    image.since <= seed.window.began
+                        || image.since <= seed.window.ended
+                            && same_argv(&image.content, &seed.content)
+                }
+            });
+            // Read after this one's end, it was of another holder of the pid in the same tick.
+            let later = self.life.ended.is_some_and(|ended| ended.at < seed.window.began);
+            if !explained && !later {
+                let content = Arc::clone(&seed.content);
+                let image = Image { since: start, basis: Basis::Procfs, content, user: seed.user };
+                self.life.images.insert(0, image);
+            }
+        }
+        self.life.images.first().filter(|first| stands(first)) != before.as_ref()
     }
 
     /// Events were lost in `[from, to]`, an exec of this process perhaps among them.
@@ -248,6 +284,7 @@ impl Record {
         });
         if better {
             self.life.ended = Some(end);
+            self.place_seed();
         }
         if self.open_gap.is_some() {
             self.close_gap(end.at.plus_ns(1));
@@ -273,21 +310,23 @@ impl Record {
         self.life.start_is_exact = true;
     }
 
-    /// A procfs image that was read after `exec` is that exec's own. Where it stood for a time
-    /// before it as well, that time is in doubt now, but for a birth nobody saw.
-    fn drop_procfs_image_of(&mut self, exec: &Image) {
-        let Some(window) = self.window else { return };
+    /// A procfs image that was read after `exec` is that exec's own; the time before it, back to the
+    /// gap that made procfs be looked at, is in doubt again. Returns from when on.
+    fn drop_procfs_image_of(&mut self, exec: &Image) -> Option<BootNs> {
+        let window = self.window?;
         let stale = |seen: &Image| {
             seen.basis == Basis::Procfs
+                && seen.since > self.life.key.start
                 && seen.since < exec.since
                 && (exec.since <= window.began
                     || exec.since <= window.ended && same_argv(&seen.content, &exec.content))
         };
-        let Some(place) = self.life.images.iter().rposition(stale) else { return };
+        let place = self.life.images.iter().rposition(stale)?;
         let since = self.life.images.remove(place).since;
         if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to == Some(since)) {
             gap.to = Some(exec.since);
         }
+        Some(since)
     }
 
     fn settle_gap(&mut self, seen: ImageContent, user: User, window: Window, to: BootNs) -> Look {
@@ -306,6 +345,7 @@ impl Record {
             return Look::Confirmed;
         }
         self.close_gap(to);
+        let to = to.max(self.life.key.start.plus_ns(1));
         self.window = Some(window);
         let content = Arc::new(seen);
         self.life.images.push(Image { since: to, basis: Basis::Procfs, content, user });

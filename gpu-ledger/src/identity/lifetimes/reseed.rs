@@ -109,7 +109,11 @@ impl Lifetimes {
             .records
             .values()
             .map(|record| &record.life)
-            .filter(|life| life.ended.is_none() && life.key.start < snapshot.began)
+            .filter(|life| {
+                // Of a start known to the tick the last moment of it.
+                let slack = if life.start_is_exact { 0 } else { BootNs::PER_TICK - 1 };
+                life.ended.is_none() && life.key.start.plus_ns(slack) < snapshot.began
+            })
             .filter(|life| !present.contains(&life.key))
             .filter(|life| !snapshot.unreadable.contains(&life.key.pid))
             .map(|life| life.key)

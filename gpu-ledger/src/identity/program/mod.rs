@@ -223,7 +223,9 @@ fn interpreted(grammar: &'static Grammar, name: &[u8], words: &[&[u8]]) -> Progr
 fn named(grammar: &Grammar, name: &[u8], runs: &Runs<'_>) -> Program {
     match runs {
         // An empty word names nothing.
-        Runs::Script([]) | Runs::Module([]) => Program::new(name, ProgramKind::Interpreter),
+        Runs::Nothing | Runs::Script([]) | Runs::Module([]) => {
+            Program::new(name, ProgramKind::Interpreter)
+        }
         Runs::Script(path) => match grammar.style {
             Style::Loader => Program::new(base_name(path), ProgramKind::Executable),
             Style::Java if !is_file_of_java(path) => Program::new(path, ProgramKind::Module),
@@ -235,7 +237,6 @@ fn named(grammar: &Grammar, name: &[u8], runs: &Runs<'_>) -> Program {
             Program::new(&name, ProgramKind::Executable)
         }
         Runs::Inline(option, text) => inline(grammar, option, text),
-        Runs::Nothing => Program::new(name, ProgramKind::Interpreter),
     }
 }
 

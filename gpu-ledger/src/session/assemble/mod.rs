@@ -1,7 +1,10 @@
 //! From a watched host to its report. The figures are the bill's; here they only find their fields.
 
+mod json;
 mod running;
 mod surroundings;
+
+pub(super) use json::json;
 
 use std::process::ExitStatus;
 
@@ -34,13 +37,6 @@ impl Line for Party {
     }
 }
 
-/// The report, as one line of JSON.
-pub(super) fn json(report: &Report) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string(report)?;
-    text.push('\n');
-    Ok(text)
-}
-
 /// Stops the watching and says what came of it.
 pub(super) fn report(
     options: &TraceOptions,
@@ -65,7 +61,7 @@ pub(super) fn report(
     }
     let bill = bill(period, &books)?;
     let (command, host) = blocks(watch, &bill);
-    let argv = options.argv.iter().map(|word| escape(word.as_encoded_bytes()).to_string());
+    let argv = options.argv.iter().map(|word| text_of(word.as_encoded_bytes()));
     let driver = watch.driver.as_ref().map(|(facts, _)| facts);
     Ok(Report {
         format: report::FORMAT,
@@ -185,23 +181,27 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
     }
 }
 
-/// The captured words, safe for any reader; null where none were captured.
+/// The captured words; null where none were captured.
 fn argv(content: &ImageContent) -> Option<Vec<String>> {
     match content.argv.state {
-        ArgvState::Whole | ArgvState::Truncated => Some(
-            argv_words(&content.argv).into_iter().map(|word| escape(word).to_string()).collect(),
-        ),
+        ArgvState::Whole | ArgvState::Truncated => {
+            Some(argv_words(&content.argv).into_iter().map(text_of).collect())
+        }
         ArgvState::Shed | ArgvState::Unreadable => None,
     }
 }
 
-/// The captured bytes where the words above could not show them all.
+/// The captured bytes where they are no text.
 fn argv_b64(content: &ImageContent) -> Option<String> {
+    let is_text =
+        argv_words(&content.argv).into_iter().all(|word| std::str::from_utf8(word).is_ok());
     let bytes = &content.argv.bytes;
-    let shown = argv_words(&content.argv)
-        .into_iter()
-        .all(|word| std::str::from_utf8(word).is_ok_and(|text| escape(word).to_string() == text));
-    (!shown).then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+    (!is_text).then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+/// Text as it is; bytes that are none with `\xHH` for what is not.
+fn text_of(word: &[u8]) -> String {
+    std::str::from_utf8(word).map_or_else(|_| escape(word).to_string(), str::to_owned)
 }
 
 fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
@@ -217,6 +217,19 @@ fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
         uncovered_ms: statement.uncovered,
         dead_rows_seen_max: gpu.dead_rows_max.and_then(|rows| u64::try_from(rows).ok()),
         possibly_lost: gpu.possibly_lost(),
+        reading: reading(gpu),
+    }
+}
+
+fn reading(gpu: &GpuRows) -> report::Reading {
+    let calls = gpu.cost.calls.values();
+    report::Reading {
+        reads: gpu.reads,
+        calls: calls.clone().fold(0, |sum, call| sum.saturating_add(call.count)),
+        cpu_us: gpu.cost.cpu_ns() / 1_000,
+        call_latency_us_max: calls.fold(0, |most, call| most.max(call.latency_max_ns)) / 1_000,
+        samples_unused: gpu.samples_unused,
+        busy_disagreements: gpu.busy_disagreements,
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) fn lifetime(name: &str, born_us: u64, exit_us: Option<u64>) -> Lifeti
         parent: None,
         images: vec![image(name, born_us, Basis::Exec)],
         images_forgotten: 0,
+        image_gaps: Vec::new(),
         cgroups: Vec::new(),
         touched: None,
         ended: exit_us.map(exited),

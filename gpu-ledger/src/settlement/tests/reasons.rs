@@ -3,7 +3,7 @@
 use super::made::{
     Known, PID, answer, boot, exited, found_gone, gap, image, lifetime, row, seen_at,
 };
-use crate::identity::Basis;
+use crate::identity::{Basis, ImageGap};
 use crate::settlement::{
     Attribution, Eviction, Fit, JOIN_TOLERANCE_NS, SettlementError, missed_in_coverage, settle,
 };
@@ -165,7 +165,10 @@ fn identity_evicted_where_the_lifetime_was_forgotten() {
 fn identity_evicted_where_the_image_was_forgotten() {
     let mut known = Known::of([lifetime("late", 2_000_000, None)]);
     known.lifetimes[0].images = vec![image("late", 4_000_000, Basis::Exec)];
-    known.lifetimes[0].images_forgotten = 3;
+    let gap =
+        |reason, from_us, to_us| ImageGap { from: boot(from_us), to: Some(boot(to_us)), reason };
+    known.lifetimes[0].image_gaps =
+        vec![gap(NamelessReason::IdentityEvicted, 2_000_000, 4_000_000)];
     assert_eq!(known.answer(&row(3_000_000, 1)), Err(NamelessReason::IdentityEvicted));
     assert_eq!(known.answer(&row(4_000_000, 1)), named("late"));
 }

@@ -123,6 +123,7 @@ impl World {
             parent: None,
             images: Vec::new(),
             images_forgotten: 0,
+            image_gaps: Vec::new(),
             cgroups: Vec::new(),
             touched: None,
             ended: None,

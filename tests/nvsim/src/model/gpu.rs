@@ -184,6 +184,14 @@ impl Gpu {
         }
     }
 
+    /// The object's kernels run no more; its memory is still held.
+    pub fn stop_work(&mut self, id: ObjectId, now: Moment) {
+        self.advance(now);
+        if let Some(object) = self.objects.get_mut(&id) {
+            (object.busy_percent, object.memory_busy_percent) = (0, 0);
+        }
+    }
+
     /// The object is gone. Whichever object of the pid it was, the entry's count falls: an object
     /// older than accounting thus closes a younger one's entry early (rules 4 and 12).
     pub fn close(&mut self, id: ObjectId, now: Moment) {

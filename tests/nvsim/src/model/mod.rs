@@ -23,6 +23,8 @@
 
 mod entry;
 mod gpu;
+#[cfg(test)]
+mod laws;
 mod query;
 mod ring;
 mod stores;

@@ -84,9 +84,9 @@ impl Device<'_> {
                 Answer::of(vec![mig, mig])
             }
             "nvmlDeviceGetVirtualizationMode" if self.gpu.vgpu_host() => number(3),
-            "nvmlDeviceGetVirtualizationMode" => number(0),
             "nvmlDeviceGetHostVgpuMode" if self.gpu.vgpu_host() => number(1),
-            "nvmlDeviceIsMigDeviceHandle"
+            "nvmlDeviceGetVirtualizationMode"
+            | "nvmlDeviceIsMigDeviceHandle"
             | "nvmlDeviceGetDisplayActive"
             | "nvmlDeviceGetDisplayMode"
             | "nvmlDeviceGetComputeMode" => number(0),

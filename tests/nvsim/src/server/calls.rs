@@ -1,7 +1,7 @@
 //! One NVML call: the faults that meet it first, then the driver's answer, then what that provokes.
 
-use super::faults::Action;
-use super::{Connection, Server, answers};
+use super::faults::{Action, Oddity};
+use super::{Connection, Server, answers, complain};
 use crate::protocol::{Answer, NO_GPU};
 
 /// `NVML_ERROR_GPU_IS_LOST`.
@@ -48,7 +48,7 @@ impl Server {
         }
         for words in self.faults.take_after(&call.symbol) {
             if let Err(problem) = self.apply_words(&words) {
-                self.complain(&format!("after {}: {problem}", call.symbol));
+                complain(&format!("after {}: {problem}", call.symbol));
             }
         }
     }
@@ -67,12 +67,14 @@ impl Server {
         }
         let index = usize::try_from(call.gpu).unwrap_or(usize::MAX);
         let now = self.now();
-        let Some(connection) = self.connections.get(&token) else { return None };
+        let connection = self.connections.get(&token)?;
         let caller = self.caller(connection);
         let (Some(gpu), Some(board)) = (self.gpus.get_mut(index), self.boards.get_mut(index))
         else {
             return Some(Answer::code(answers::INVALID_ARGUMENT));
         };
+        // Ticks that passed since anybody looked show in what is answered now.
+        gpu.advance(now);
         let mut device =
             answers::Device { gpu, board, faults: &self.faults, caller, now, index: call.gpu };
         let answer = device.answer(call);
@@ -83,8 +85,9 @@ impl Server {
 
     fn caller(&self, connection: &Connection) -> answers::Caller {
         answers::Caller {
-            is_root: connection.peer.is_root && !self.faults.not_root,
-            in_container: self.faults.container_view || connection.peer.is_in_container(),
+            is_root: connection.peer.is_root && !self.faults.has(Oddity::NotRoot),
+            in_container: self.faults.has(Oddity::ContainerView)
+                || connection.peer.is_in_container(),
             pid: connection.peer.pid,
             translate: connection.peer.is_in_container(),
         }

@@ -69,6 +69,7 @@ impl Board {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the fields of a JSON object")]
 struct GpuState<'a> {
     index: usize,
     uuid: &'a str,

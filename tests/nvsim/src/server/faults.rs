@@ -32,6 +32,18 @@ struct Rule {
     action: Action,
 }
 
+/// A way in which the driver may be switched to answer unlike usual.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Oddity {
+    ContainerView,
+    NotRoot,
+    EmptyListIsInsufficient,
+    DisabledAsDocumented,
+    DriverNotLoaded,
+    NoGpu,
+    Sentinels,
+}
+
 /// Everything that is switched away from the driver's usual behaviour.
 #[derive(Debug)]
 pub(super) struct Faults {
@@ -40,14 +52,8 @@ pub(super) struct Faults {
     after: Vec<(String, Vec<String>)>,
     /// Lost GPUs, with the number of calls that still succeed.
     lost: BTreeMap<u32, u64>,
-    pub(super) container_view: bool,
-    pub(super) not_root: bool,
-    pub(super) empty_list_is_insufficient: bool,
-    pub(super) disabled_as_documented: bool,
+    oddities: BTreeSet<Oddity>,
     pub(super) version_code: u32,
-    driver_not_loaded: bool,
-    no_gpu: bool,
-    pub(super) sentinels: bool,
 }
 
 impl Default for Faults {
@@ -56,16 +62,28 @@ impl Default for Faults {
             rules: Vec::new(),
             after: Vec::new(),
             lost: BTreeMap::new(),
-            container_view: false,
-            not_root: false,
-            empty_list_is_insufficient: false,
-            disabled_as_documented: false,
+            oddities: BTreeSet::new(),
             version_code: VERSION_MISMATCH,
-            driver_not_loaded: false,
-            no_gpu: false,
-            sentinels: false,
         }
     }
+}
+
+/// The faults that switch one oddity.
+fn oddity(fault: &Fault) -> Option<(Oddity, bool)> {
+    Some(match fault {
+        Fault::ContainerView { switch } => (Oddity::ContainerView, switch.is_on()),
+        Fault::NotRoot { switch } => (Oddity::NotRoot, switch.is_on()),
+        Fault::DriverNotLoaded { switch } => (Oddity::DriverNotLoaded, switch.is_on()),
+        Fault::NoGpu { switch } => (Oddity::NoGpu, switch.is_on()),
+        Fault::Sentinels { switch } => (Oddity::Sentinels, switch.is_on()),
+        Fault::EmptyList { answer } => {
+            (Oddity::EmptyListIsInsufficient, *answer == EmptyList::Insufficient)
+        }
+        Fault::Disabled { behaviour } => {
+            (Oddity::DisabledAsDocumented, *behaviour == Disabled::Documented)
+        }
+        _ => return None,
+    })
 }
 
 fn matches(pattern: &str, symbol: &str) -> bool {
@@ -76,6 +94,18 @@ fn matches(pattern: &str, symbol: &str) -> bool {
 }
 
 impl Faults {
+    pub(super) fn has(&self, oddity: Oddity) -> bool {
+        self.oddities.contains(&oddity)
+    }
+
+    fn switch(&mut self, oddity: Oddity, on: bool) {
+        if on {
+            self.oddities.insert(oddity);
+        } else {
+            self.oddities.remove(&oddity);
+        }
+    }
+
     /// What becomes of this call: the first rule that fits and is not used up.
     pub(super) fn action(&mut self, symbol: &str, gpu: u32) -> Option<Action> {
         let fits = |rule: &Rule| {
@@ -120,10 +150,10 @@ impl Faults {
     }
 
     /// Why nobody can initialise, if so.
-    pub(super) const fn init_code(&self) -> Option<u32> {
-        if self.driver_not_loaded {
+    pub(super) fn init_code(&self) -> Option<u32> {
+        if self.has(Oddity::DriverNotLoaded) {
             Some(DRIVER_NOT_LOADED)
-        } else if self.no_gpu {
+        } else if self.has(Oddity::NoGpu) {
             Some(GPU_NOT_FOUND)
         } else {
             None
@@ -150,25 +180,17 @@ impl Server {
             Fault::ListChange { change, count, call, gpus } => {
                 self.faults.after.push((call, change_words(change, count, &gpus)));
             }
-            Fault::ContainerView { switch } => self.faults.container_view = switch.is_on(),
-            Fault::NotRoot { switch } => self.faults.not_root = switch.is_on(),
-            Fault::EmptyList { answer } => {
-                self.faults.empty_list_is_insufficient = answer == EmptyList::Insufficient;
-            }
-            Fault::Disabled { behaviour } => {
-                self.faults.disabled_as_documented = behaviour == Disabled::Documented;
-            }
             Fault::StructVersion { code } => self.faults.version_code = code,
-            Fault::DriverNotLoaded { switch } => self.faults.driver_not_loaded = switch.is_on(),
-            Fault::NoGpu { switch } => self.faults.no_gpu = switch.is_on(),
-            Fault::Sentinels { switch } => self.faults.sentinels = switch.is_on(),
             Fault::Heal => self.heal(),
             Fault::Clients => {
                 let pids: BTreeSet<u32> = self.clients.values().copied().collect();
                 return Ok(pids.len().to_string());
             }
             Fault::State => return self.state(),
-            fault => return self.apply_to_gpus(fault),
+            fault => {
+                let Some((oddity, on)) = oddity(&fault) else { return self.apply_to_gpus(fault) };
+                self.faults.switch(oddity, on);
+            }
         }
         Ok(String::new())
     }
@@ -211,7 +233,7 @@ impl Server {
                 }
                 self.tear_down_deserted();
             }
-            Fault::Clear { gpus } => self.each(&gpus, |gpu| gpu.clear())?,
+            Fault::Clear { gpus } => self.each(&gpus, crate::model::Gpu::clear)?,
             Fault::Reset { gpus } => self.each(&gpus, |gpu| gpu.teardown(now))?,
             Fault::Mig { switch, gpus } => {
                 self.each(&gpus, |gpu| gpu.set_mig(switch.is_on(), now))?;

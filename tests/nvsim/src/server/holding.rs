@@ -1,12 +1,16 @@
 //! GPU processes: opening, use, and the long way to the end of a span.
 
+use rustix::event::epoll::{self, EventData, EventFlags};
+
 use super::truth::{Joined, Span};
-use super::{Role, Server, peer};
+use super::{Connection, Role, Server, complain};
 use crate::model::{Loss, ObjectId, Opened};
 use crate::protocol::{Answer, Use};
 
 /// `NVML_ERROR_INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: u32 = 2;
+/// Hang-ups taken from the kernel at once.
+const HANG_UPS_AT_ONCE: usize = 64;
 
 /// What a process's connection holds.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +58,12 @@ impl Server {
         }
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.role = Role::Process(Holding { gpu: index, object });
+            if let Some(socket) = &connection.socket
+                && let Err(errno) =
+                    epoll::add(&self.hang_ups, socket, EventData::new_u64(token), EventFlags::RDHUP)
+            {
+                complain(&format!("epoll: {errno}"));
+            }
         }
         self.holding.entry(pid).or_default().push(token);
         self.log_ended(index, None);
@@ -75,32 +85,59 @@ impl Server {
     /// Ends every span of `pid` whose last descriptor is closed, whatever delay it was to have:
     /// with a device file all this is over before the kernel hands the pid out again.
     fn finalise_hung_up(&mut self, pid: u32) {
-        let tokens = self.holding.get(&pid).cloned().unwrap_or_default();
-        for token in tokens {
-            let Some(connection) = self.connections.get(&token) else { continue };
-            if connection.socket.as_ref().is_none_or(peer::is_hung_up) {
-                self.finalise(token);
+        self.notice_hang_ups();
+        let Some(tokens) = self.holding.get(&pid) else { return };
+        let is_hung_up = |token: &&u64| {
+            self.connections.get(token).is_some_and(|connection| connection.socket.is_none())
+        };
+        let hung_up: Vec<u64> = tokens.iter().filter(is_hung_up).copied().collect();
+        for token in hung_up {
+            self.finalise(token);
+        }
+    }
+
+    /// Takes note of every process's connection that hung up by now.
+    fn notice_hang_ups(&mut self) {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(HANG_UPS_AT_ONCE);
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            events.clear();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            // Without an answer the main poll tells of the hang-ups a moment later.
+            let count = epoll::wait(&self.hang_ups, spare, Some(&now)).unwrap_or(0);
+            for event in &events {
+                self.hung_up(event.data.u64());
+            }
+            if count < HANG_UPS_AT_ONCE {
+                return;
             }
         }
     }
 
-    /// Whether another process's descriptor still holds this GPU under the same pid.
+    /// Whether another process's descriptor still holds this GPU under the same pid: the youngest
+    /// holder is either the process that asks, alive, or another that is dead.
     fn is_held_by_dead(&self, gpu: usize, pid: u32) -> bool {
-        let tokens = self.holding.get(&pid).into_iter().flatten();
+        let tokens = self.holding.get(&pid).into_iter().flatten().rev();
         let mut connections = tokens.filter_map(|token| self.connections.get(token));
-        connections.any(|connection| {
-            matches!(&connection.role, Role::Process(holding) if holding.gpu == gpu)
-                && connection.peer.has_exited()
-        })
+        let holds = |connection: &&Connection| matches!(&connection.role, Role::Process(holding) if holding.gpu == gpu);
+        connections.find(holds).is_some_and(|connection| connection.peer.has_exited())
     }
 
     pub(super) fn begin_teardown(&mut self, token: u64) {
+        // Its kernels stop at once; the contexts take the delay to go.
+        let now = self.now();
+        if let Some(connection) = self.connections.get(&token)
+            && let Role::Process(holding) = connection.role
+            && let Some(device) = self.gpus.get_mut(holding.gpu)
+        {
+            device.stop_work(holding.object, now);
+        }
         let (low_ms, high_ms) = self.teardown_ms;
         let delay_us = self.random.between(low_ms * 1_000, high_ms * 1_000);
         if delay_us == 0 {
             self.finalise(token);
         } else {
-            self.teardowns.add(self.now().mono_us.saturating_add(delay_us), token);
+            self.teardowns.add(now.mono_us.saturating_add(delay_us), token);
         }
     }
 
@@ -141,7 +178,7 @@ impl Server {
             }
             let lost = lost.or_else(|| ended.loss.map(Loss::name));
             if let Err(error) = self.truth.write(&board.uuid, &ended, lost, span.as_ref()) {
-                self.complain(&format!("truth log: {error}"));
+                complain(&format!("truth log: {error}"));
             }
         }
     }

@@ -4,6 +4,7 @@ use super::answers::{
     Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NO_PERMISSION, NOT_FOUND, NOT_SUPPORTED, number,
 };
 use super::calls::Call;
+use super::faults::Oddity;
 use crate::model::{BUFFER_ENTRIES, Holder};
 use crate::protocol::Answer;
 
@@ -52,7 +53,8 @@ impl Device<'_> {
     /// Whether lists and statistics are refused altogether: on a vGPU host, and with the mode off
     /// where the driver is to behave as its header says.
     fn is_refused(&self) -> bool {
-        self.gpu.vgpu_host() || (self.faults.disabled_as_documented && !self.gpu.accounting_mode())
+        self.gpu.vgpu_host()
+            || (self.faults.has(Oddity::DisabledAsDocumented) && !self.gpu.accounting_mode())
     }
 
     fn set_accounting(&mut self, mode: u64) -> Answer {
@@ -92,7 +94,7 @@ impl Device<'_> {
         let needed = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         let insufficient = Answer { numbers: vec![needed], ..Answer::code(INSUFFICIENT_SIZE) };
         if rows.is_empty() {
-            let as_size_query = capacity == 0 && self.faults.empty_list_is_insufficient;
+            let as_size_query = capacity == 0 && self.faults.has(Oddity::EmptyListIsInsufficient);
             return if as_size_query { insufficient } else { Answer::default() };
         }
         if capacity < needed { insufficient } else { Answer::of(rows.concat()) }
@@ -106,7 +108,8 @@ impl Device<'_> {
         let Some(stats) = self.gpu.accounting_stats(pid, self.caller.view()) else {
             return Answer::code(NOT_FOUND);
         };
-        let or = |value: u64, mark: u64| if self.faults.sentinels { mark } else { value };
+        let or =
+            |value: u64, mark: u64| if self.faults.has(Oddity::Sentinels) { mark } else { value };
         Answer::of(vec![
             or(u64::from(stats.gpu_percent), NOT_AVAILABLE_32),
             or(u64::from(stats.memory_percent), NOT_AVAILABLE_32),
@@ -138,7 +141,8 @@ impl Device<'_> {
         } else {
             holder.pid
         };
-        let bytes = if self.faults.sentinels { NOT_AVAILABLE_64 } else { holder.memory_bytes };
+        let bytes =
+            if self.faults.has(Oddity::Sentinels) { NOT_AVAILABLE_64 } else { holder.memory_bytes };
         Some([u64::from(pid), bytes])
     }
 

@@ -126,6 +126,9 @@ struct Connection {
 struct Server {
     clock: Clock,
     poll: OwnedFd,
+    /// Watches the processes' connections for hang-ups alone, so that all of them can be had at
+    /// once before an open is answered.
+    hang_ups: OwnedFd,
     listener: OwnedFd,
     connections: HashMap<u64, Connection>,
     next_connection: u64,
@@ -153,11 +156,11 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<(), ServerError>
     let mut server = Server::start(options)?;
     server.watch(&termination, TERMINATION)?;
     ready();
-    let served = server.run();
+    let outcome = server.run();
     server.end();
     // The socket may be gone already, with its folder: that is what was wanted.
     let _ = std::fs::remove_file(&options.socket);
-    served
+    outcome
 }
 
 impl Server {
@@ -183,9 +186,11 @@ impl Server {
         let boards = (0..options.gpus).map(|index| Board::new(index, options)).collect();
         let listener = listen_at(&options.socket)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll"))?;
+        let hang_ups = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("epoll"))?;
         let server = Self {
             clock,
             poll,
+            hang_ups,
             listener,
             connections: HashMap::new(),
             next_connection: FIRST_CONNECTION,
@@ -259,7 +264,7 @@ impl Server {
         }
         while let Some(words) = self.script.due(now.mono_us) {
             if let Err(problem) = self.apply_words(&words) {
-                self.complain(&format!("script: {problem}"));
+                complain(&format!("script: {problem}"));
             }
         }
         while let Some((token, call)) = self.waiting.due(now.mono_us) {
@@ -295,7 +300,7 @@ impl Server {
             Ok((count, _)) => match Request::decode(packet.get(..count).unwrap_or_default()) {
                 Ok(request) => self.obey(token, request),
                 Err(malformed) => {
-                    self.complain(&malformed.to_string());
+                    complain(&malformed.to_string());
                     self.hung_up(token);
                 }
             },
@@ -368,11 +373,6 @@ impl Server {
         self.clock.now()
     }
 
-    fn complain(&self, what: &str) {
-        // Nothing is left to do when even stderr is gone.
-        let _ = writeln!(io::stderr(), "nvsim: {what}");
-    }
-
     /// Writes what is still open to the truth log, as lost with the server.
     fn end(&mut self) {
         let mut tokens: Vec<u64> = self.connections.keys().copied().collect();
@@ -396,6 +396,11 @@ fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
     rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o666)).map_err(system(what()))?;
     listen(&socket, BACKLOG).map_err(system(what()))?;
     Ok(socket)
+}
+
+fn complain(what: &str) {
+    // Nothing is left to do when even stderr is gone.
+    let _ = writeln!(io::stderr(), "nvsim: {what}");
 }
 
 fn raise_descriptor_limit() {

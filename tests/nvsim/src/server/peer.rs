@@ -85,12 +85,3 @@ pub(super) fn is_readable(fd: &OwnedFd) -> bool {
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut watched, Some(&now)), Ok(1..))
 }
-
-/// Whether the last descriptor at the other end of a connection is closed.
-pub(super) fn is_hung_up(fd: &OwnedFd) -> bool {
-    let mut watched = [PollFd::new(fd, PollFlags::HUP | PollFlags::RDHUP)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let ready = poll(&mut watched, Some(&now));
-    let ended = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
-    matches!(ready, Ok(1..)) && watched.iter().any(|fd| fd.revents().intersects(ended))
-}

@@ -1,0 +1,147 @@
+//! Arguments of strangers: nothing of them may break a table or reach a terminal raw.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use crate::ledger::{assert_fits_a_terminal, can_trace, python};
+use crate::support::Sim;
+
+/// A GPU job as an interpreter's script that is given these arguments; runs to its end.
+fn job(sim: &Sim, script: &OsStr, arguments: &[OsString]) {
+    let path = sim.folder().join(script);
+    std::fs::write(&path, include_str!("../support/actor.py")).unwrap();
+    let orders = sim.folder().join("orders");
+    std::fs::write(&orders, "open 0\n").unwrap();
+    let mut job = Command::new(python());
+    // Two million bytes of arguments leave little room for an environment.
+    job.arg(&path).args(arguments).env_clear().env("NVSIM_SOCKET", sim.socket());
+    let status = job.stdin(File::open(&orders).unwrap()).stdout(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// What exec was given, NUL after every word.
+fn given(sim: &Sim, script: &OsStr, arguments: &[OsString]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let script = sim.folder().join(script);
+    for word in [python().as_os_str(), script.as_os_str()] {
+        bytes.extend_from_slice(word.as_bytes());
+        bytes.push(0);
+    }
+    for word in arguments {
+        bytes.extend_from_slice(word.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+fn bytes(text: &[u8]) -> OsString {
+    OsString::from_vec(text.to_vec())
+}
+
+fn settled(report: &Value) -> Vec<&Value> {
+    report["host"]["settlements"].as_array().unwrap().iter().collect()
+}
+
+#[test]
+fn odd_arguments_are_escaped_and_their_bytes_kept() {
+    if !can_trace("odd_arguments_are_escaped_and_their_bytes_kept") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let cases: [(&[u8], &[u8], Option<&str>); 4] = [
+        (b"plain.py", b"plain words", Some("plain words")),
+        (b"lines.py", b"two\nlines\r\ttab", Some("two\\x0Alines\\x0D\\x09tab")),
+        (b"escape.py", b"\x1b[31mred\x1b]0;title\x07", Some("\\x1B[31mred\\x1B]0;title\\x07")),
+        (b"invalid.py", b"\xff\xfe\x80 \xc3\x28", Some("\\xFF\\xFE\\x80 \\xC3(")),
+    ];
+    let watching = sim.watch(&[]);
+    for (script, argument, _) in cases {
+        job(&sim, OsStr::from_bytes(script), &[bytes(argument)]);
+    }
+    sim.until_ended(cases.len());
+    let report = watching.report();
+    assert_eq!(sim.faults_of(&report), []);
+    let settled = settled(&report);
+    assert_eq!(settled.len(), cases.len());
+    for ((script, argument, shown), one) in cases.iter().zip(settled) {
+        assert_eq!(one["program"], *String::from_utf8_lossy(script));
+        assert_eq!(one["argv"][2].as_str(), *shown, "{one}");
+        let given = given(&sim, OsStr::from_bytes(script), &[bytes(argument)]);
+        assert_eq!(one["argv_length"], given.len());
+        assert_eq!(one["argv_truncated"], false);
+        match one["argv_b64"].as_str() {
+            Some(coded) => {
+                let engine = base64::engine::general_purpose::STANDARD;
+                assert_eq!(engine.decode(coded).unwrap(), given);
+            }
+            // What the words show whole needs no second form.
+            None => assert_eq!(*script, b"plain.py"),
+        }
+    }
+}
+
+#[test]
+fn the_length_of_arguments_is_true_where_their_bytes_are_cut() {
+    if !can_trace("the_length_of_arguments_is_true_where_their_bytes_are_cut") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let script = OsStr::new("long.py");
+    let fixed = given(&sim, script, &[]).len();
+    let watching = sim.watch(&[]);
+    let lengths = [4_095, 4_096, 4_097, 2_090_000];
+    for length in lengths {
+        // One argument may have 128 KiB at most.
+        let mut arguments = Vec::new();
+        let mut left = length - fixed;
+        while left > 0 {
+            let piece = left.min(104_000);
+            arguments.push(bytes(&vec![b'x'; piece - 1]));
+            left -= piece;
+        }
+        assert_eq!(given(&sim, script, &arguments).len(), length);
+        job(&sim, script, &arguments);
+    }
+    sim.until_ended(lengths.len());
+    let report = watching.report();
+    assert_eq!(sim.faults_of(&report), []);
+    let settled = settled(&report);
+    assert_eq!(settled.len(), lengths.len());
+    for (length, one) in lengths.iter().zip(settled) {
+        assert_eq!(one["argv_length"], *length);
+        assert_eq!(one["argv_truncated"], *length > 4_096);
+        assert_eq!(one["program"], "long.py");
+        assert!(one["argv"].to_string().len() < 5_000);
+    }
+}
+
+#[test]
+fn a_page_with_odd_names_is_fit_for_a_terminal() {
+    if !can_trace("a_page_with_odd_names_is_fit_for_a_terminal") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let scripts: [&[u8]; 3] = [
+        b"red\x1b[31m\nline two.py",
+        b"\xff\xfe not text.py",
+        "東京の長い名前の学習スクリプト.py".as_bytes(),
+    ];
+    let orders = sim.folder().join("orders");
+    std::fs::write(&orders, "open 0\n").unwrap();
+    for script in scripts {
+        let path = sim.folder().join(OsStr::from_bytes(script));
+        std::fs::write(&path, include_str!("../support/actor.py")).unwrap();
+        let mut trace = sim.trace(&["--"]);
+        trace.arg(python()).arg(&path).arg(bytes(b"\x1b[2J\x1b]0;title\x07\xff\n\r"));
+        let output = trace.stdin(File::open(&orders).unwrap()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_fits_a_terminal(&text);
+        assert!(text.contains("unattributed: nothing"), "{text}");
+    }
+}

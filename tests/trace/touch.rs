@@ -1,0 +1,153 @@
+//! Who opened the device files, and what the driver forgot before anybody read it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use serde_json::Value;
+
+use crate::ledger::can_trace;
+use crate::support::{Sim, skip};
+use crate::truth::{gaps, settlements};
+
+/// Opens are counted for the whole host: one test that makes them at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A folder with device nodes of the real numbers, behind which no driver is.
+struct Devices {
+    folder: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Devices {
+    /// `None` where device nodes cannot be made, or their opens not be watched.
+    fn make(test: &str, sim: &Sim) -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = sim.folder().join("dev");
+        std::fs::create_dir(&folder).unwrap();
+        for (name, minor) in [("nvidia0", 0), ("nvidiactl", 255)] {
+            let (path, device) = (folder.join(name), makedev(195, minor));
+            let mode = Mode::from_raw_mode(0o666);
+            if let Err(error) = mknodat(CWD, &path, FileType::CharacterDevice, mode, device) {
+                skip(test, &format!("mknod: {error}"));
+                return None;
+            }
+        }
+        let (report, _) = sim.run(&[], &["true"]);
+        if let Some(reason) = report["device_touch"]["off_because"].as_str() {
+            skip(test, reason);
+            return None;
+        }
+        Some(Self { folder, _alone: alone })
+    }
+
+    fn run(&self, sim: &Sim, name: &str, words: &[&str]) {
+        let mut job = Command::new(sim.program_called(name));
+        job.args(words).env("NVSIM_SOCKET", sim.socket()).env("NVSIM_DEVICES", &self.folder);
+        let status = job.stdout(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+#[test]
+fn who_opened_a_device_is_counted_and_who_never_had_a_row_is_found() {
+    let name = "who_opened_a_device_is_counted_and_who_never_had_a_row_is_found";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    let watching = sim.watch(&[]);
+    for _ in 0..3 {
+        devices.run(&sim, "whisper", &["work", "--ms", "20"]);
+        sim.reads_pass(1);
+    }
+    devices.run(&sim, "monitor", &["work", "--no-alloc", "--ms", "20"]);
+    devices.run(&sim, "sneaky", &["work", "--no-touch", "--ms", "20"]);
+    sim.until_ended(4);
+    let report = watching.report();
+    assert_eq!(sim.faults_of(&report), []);
+    let touch = &report["device_touch"];
+    assert_eq!((&touch["on"], &touch["off_because"]), (&true.into(), &Value::Null));
+    assert_eq!(touch["touched"], 4, "{touch}");
+    assert_eq!(touch["without_row"], 1, "{touch}");
+    assert_eq!(touch["rows_untouched"], 1, "{touch}");
+}
+
+#[test]
+fn without_device_touch_every_row_is_named_and_the_counts_are_null() {
+    let name = "without_device_touch_every_row_is_named_and_the_counts_are_null";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    let watching = sim.watch(&["--no-device-touch"]);
+    devices.run(&sim, "whisper", &["work", "--ms", "20"]);
+    sim.until_ended(1);
+    let report = watching.report();
+    assert_eq!(sim.faults_of(&report), []);
+    let touch = &report["device_touch"];
+    assert_eq!(touch["on"], false);
+    assert!(touch["off_because"].is_string());
+    for count in ["touched", "without_row", "rows_untouched"] {
+        assert_eq!(touch[count], Value::Null, "{touch}");
+    }
+}
+
+/// Two hundred die while nobody can read the list: the driver keeps 128 rows of them.
+fn evict(sim: &Sim, devices: &Devices, arguments: &[&str]) -> Value {
+    let mut all = vec!["--call-deadline", "10m"];
+    all.extend(arguments);
+    let watching = sim.watch(&all);
+    devices.run(sim, "first", &["work", "--ms", "20"]);
+    sim.until_ended(1);
+    sim.reads_pass(1);
+    sim.fault("hang nvmlDeviceGetAccountingPids");
+    let words = ["storm", "--processes", "200", "--gpu-jobs", "200", "--gpu-ms", "1..5"];
+    devices.run(sim, "burst", &words);
+    sim.until_ended(201);
+    sim.fault("heal");
+    watching.report()
+}
+
+#[test]
+fn rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size() {
+    let name = "rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    let report = evict(&sim, &devices, &[]);
+    assert_eq!(sim.faults_of(&report), []);
+    assert_eq!(settlements(&report).len(), 1 + 128);
+    let gaps = gaps(&report);
+    let evicted: Vec<_> = gaps.iter().filter(|gap| gap.cause == "rows-possibly-evicted").collect();
+    assert_eq!(evicted.iter().map(|gap| gap.size).collect::<Vec<_>>(), [Some(72)]);
+    let gpu = &report["gpus"][0];
+    assert_eq!((&gpu["possibly_lost"], &gpu["dead_rows_seen_max"]), (&72.into(), &128.into()));
+    // Nobody can say that the GPU was free while rows of it went unread.
+    let hidden_ms = (evicted[0].to_us - evicted[0].from_us) / 1_000;
+    assert!(gpu["uncovered_ms"].as_u64().unwrap() + 1 >= hidden_ms, "{gpu} {evicted:?}");
+}
+
+#[test]
+fn without_device_touch_the_gap_is_no_smaller_than_what_was_evicted() {
+    let name = "without_device_touch_the_gap_is_no_smaller_than_what_was_evicted";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    let report = evict(&sim, &devices, &["--no-device-touch"]);
+    assert_eq!(settlements(&report).len(), 1 + 128);
+    let gaps = gaps(&report);
+    let evicted: Vec<_> = gaps.iter().filter(|gap| gap.cause == "rows-possibly-evicted").collect();
+    assert_eq!(evicted.len(), 1, "{gaps:?}");
+    // Any process that ended meanwhile may have had a row.
+    assert!(evicted[0].size.unwrap() >= 72, "{gaps:?}");
+    let wide = sim.faults_of(&report);
+    assert!(wide.iter().all(|fault| matches!(fault, crate::truth::Fault::WideGap { .. })), "{wide:?}");
+}

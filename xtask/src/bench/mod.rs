@@ -1,0 +1,44 @@
+//! Benchmarks: one table each, peers beside us, same run, same load.
+//!
+//! A benchmark prints its table and writes it into its own section of `BENCHMARKS.md`, with the
+//! command that made it. None of them is a test: nothing here passes or fails on a time.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the product's rule of one door for time, environment and programs; a benchmark \
+              starts foreign programs and times them"
+)]
+
+mod build;
+mod events;
+mod guard;
+mod measure;
+mod page;
+mod paired;
+mod procfs;
+mod report;
+mod simulated;
+mod statistics;
+mod storm;
+mod text;
+mod tracer;
+
+use clap::Subcommand;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// The tracer's cost on what it traces, and its CPU, memory and misses beside execsnoop,
+    /// bpftrace and forkstat (needs root)
+    Events(events::Options),
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    match &options.benchmark {
+        Benchmark::Events(options) => events::run(options),
+    }
+}
