@@ -149,5 +149,8 @@ fn without_device_touch_the_gap_is_no_smaller_than_what_was_evicted() {
     // Any process that ended meanwhile may have had a row.
     assert!(evicted[0].size.unwrap() >= 72, "{gaps:?}");
     let wide = sim.faults_of(&report);
-    assert!(wide.iter().all(|fault| matches!(fault, crate::truth::Fault::WideGap { .. })), "{wide:?}");
+    assert!(
+        wide.iter().all(|fault| matches!(fault, crate::truth::Fault::WideGap { .. })),
+        "{wide:?}"
+    );
 }
