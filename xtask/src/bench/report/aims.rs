@@ -103,7 +103,8 @@ impl DriverCost {
         let calls_ns = self.reported_ns.unwrap_or(self.threads_ns);
         let ppm = core_ppm(calls_ns, self.elapsed_ns, self.gpus);
         vec![vec![
-            "driver calls' CPU, of a core per GPU".to_owned(),
+            // The aim is for 10,000 a second, which not every machine can start.
+            format!("driver calls' CPU, of a core per GPU, at {}", self.exits_per_s()),
             format!("≤ {}", percent(Some(AIM_DRIVER_PPM))),
             percent(ppm),
             verdict(ppm.is_some_and(|ppm| ppm <= AIM_DRIVER_PPM)).to_owned(),
