@@ -158,14 +158,11 @@ fn judge(row: &Row, one: &Settled, gaps: &[Gap], covered_from_us: u64) -> Vec<Fa
     faults
 }
 
-/// Words without a byte that is shown otherwise than it is.
+/// Bytes that are no UTF-8 stand in both, each in its own way.
 fn same_words(row: &Row, one: &Settled) -> bool {
-    let plain = |word: &String| {
-        let shown = |c: char| c.is_ascii_graphic() && c != '\\' || c == ' ';
-        word.chars().all(shown)
-    };
+    let is_whole = |word: &String| !word.contains(char::REPLACEMENT_CHARACTER);
     match (&row.argv, &one.argv) {
-        (Some(truth), Some(said)) if truth.iter().all(plain) => truth == said,
+        (Some(truth), Some(said)) if truth.iter().all(is_whole) => truth == said,
         _ => true,
     }
 }

@@ -121,6 +121,7 @@ fn rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size() {
     let sim = Sim::start(&["--gpus", "1"]);
     let Some(devices) = Devices::make(name, &sim) else { return };
     let report = evict(&sim, &devices, &[]);
+    eprintln!("{}", report["coverage"]);
     assert_eq!(sim.faults_of(&report), []);
     assert_eq!(settlements(&report).len(), 1 + 128);
     let gaps = gaps(&report);
