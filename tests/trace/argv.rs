@@ -54,7 +54,8 @@ fn odd_arguments_are_escaped_and_their_bytes_kept() {
     }
     let sim = Sim::start(&["--gpus", "1"]);
     // JSON has escapes of its own, so that words that are text come back as they were.
-    let text = ["plain words", "two\nlines\r\ttab", "\x1b[31mred\x1b]0;title\x07", "\u{202e}nrut", ""];
+    let text =
+        ["plain words", "two\nlines\r\ttab", "\x1b[31mred\x1b]0;title\x07", "\u{202e}nrut", ""];
     let text = text.map(|word| (word.as_bytes(), word));
     let invalid: (&[u8], &str) = (b"\xff\xfe\x80 \xc3\x28", "\\xff\\xfe\\x80 \\xc3(");
     let cases: Vec<(&[u8], &str)> = text.into_iter().chain([invalid]).collect();

@@ -125,7 +125,11 @@ fn strict_runs_nothing_where_a_prerequisite_is_missing_and_says_two_where_a_row_
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("accounting-mode-disabled") && said.contains("--enable-accounting"));
     assert!(!ran.exists(), "{said}");
-    assert_eq!(sh(&sim, &[], &touch).status.code(), Some(0), "without --strict it runs all the same");
+    assert_eq!(
+        sh(&sim, &[], &touch).status.code(),
+        Some(0),
+        "without --strict it runs all the same"
+    );
     assert!(ran.exists());
     sim.fault("accounting on");
     let job = sim.program_called("job");

@@ -96,10 +96,10 @@ fn a_process_older_than_accounting_has_no_row_and_counts_as_a_sharer() {
     assert_eq!((status, sim.faults_of(&report)), (0, vec![]));
     let rowless = &report["no_driver_row"];
     assert_eq!(len(rowless), 1, "{rowless}");
-    assert_eq!((&rowless[0]["pid"], &rowless[0]["account"]), (
-        &resident.pid().into(),
-        &"resident.py".into()
-    ));
+    assert_eq!(
+        (&rowless[0]["pid"], &rowless[0]["account"]),
+        (&resident.pid().into(), &"resident.py".into())
+    );
     let own = &report["command"]["settlements"][0];
     assert_eq!((&own["alone_ms"], &own["shared_ms"]), (&0.into(), &own["held_ms"]), "{own}");
     let gpu = &report["gpus"][0];

@@ -38,7 +38,8 @@ fn a_pool_of_forked_workers_is_named_by_its_servers_program() {
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), []);
     assert_eq!(names(&report), vec![pair("prefork.py", "fork"); 4]);
-    let mut pids: Vec<String> = settlements(&report).iter().map(|one| one.pid.to_string()).collect();
+    let mut pids: Vec<String> =
+        settlements(&report).iter().map(|one| one.pid.to_string()).collect();
     let mut workers = workers;
     pids.sort();
     workers.sort();
@@ -114,7 +115,8 @@ fn a_script_that_holds_the_gpu_itself_is_called_by_its_own_name() {
     let sim = Sim::start(&["--gpus", "1"]);
     let (script, orders) = (sim.script_called("train.py"), sim.folder().join("orders"));
     std::fs::write(&orders, "open 0\n").unwrap();
-    let command = [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(|word| word.as_os_str());
+    let command =
+        [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(|word| word.as_os_str());
     let (report, status) = sim.run_with(&[], &command, |trace| {
         trace.stdin(File::open(&orders).unwrap()).stdout(Stdio::null())
     });

@@ -32,8 +32,7 @@ fn names(report: &Value) -> Vec<Option<String>> {
 
 #[test]
 fn a_reused_pid_that_was_read_in_between_is_two_settlements_each_to_its_own_name() {
-    if !can_trace("a_reused_pid_that_was_read_in_between_is_two_settlements_each_to_its_own_name")
-    {
+    if !can_trace("a_reused_pid_that_was_read_in_between_is_two_settlements_each_to_its_own_name") {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::ledger::can_trace;
 use crate::support::{Sim, skip};
-use crate::truth::{gaps, settlements};
+use crate::truth::{Gap, gaps, settlements};
 
 /// Opens are counted for the whole host: one test that makes them at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -121,34 +121,37 @@ fn rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size() {
     let sim = Sim::start(&["--gpus", "1"]);
     let Some(devices) = Devices::make(name, &sim) else { return };
     let report = evict(&sim, &devices, &[]);
-    eprintln!("{}", report["coverage"]);
     assert_eq!(sim.faults_of(&report), []);
     assert_eq!(settlements(&report).len(), 1 + 128);
-    let gaps = gaps(&report);
-    let evicted: Vec<_> = gaps.iter().filter(|gap| gap.cause == "rows-possibly-evicted").collect();
-    assert_eq!(evicted.iter().map(|gap| gap.size).collect::<Vec<_>>(), [Some(72)]);
+    let evicted = evictions(&report);
+    // The read that could not go on and the one after it: what died within the first may be in both.
+    assert_eq!(evicted.iter().map(|gap| gap.size.unwrap()).sum::<u64>(), 72, "{evicted:?}");
     let gpu = &report["gpus"][0];
     assert_eq!((&gpu["possibly_lost"], &gpu["dead_rows_seen_max"]), (&72.into(), &128.into()));
-    // Nobody can say that the GPU was free while rows of it went unread.
-    let hidden_ms = (evicted[0].to_us - evicted[0].from_us) / 1_000;
-    assert!(gpu["uncovered_ms"].as_u64().unwrap() + 1 >= hidden_ms, "{gpu} {evicted:?}");
+    // Nobody can say that the GPU was free, or anybody alone, while rows of it went unread.
+    let from_us = evicted.iter().map(|gap| gap.from_us).min().unwrap();
+    let to_us = evicted.iter().map(|gap| gap.to_us).max().unwrap();
+    let blind_ms = (to_us - from_us) / 1_000;
+    let ms = |part: &str| gpu[part].as_u64().unwrap();
+    assert!(ms("free_ms") + ms("alone_ms") + blind_ms <= ms("period_ms") + 1, "{gpu} {evicted:?}");
+}
+
+fn evictions(report: &Value) -> Vec<Gap> {
+    gaps(report).into_iter().filter(|gap| gap.cause == "rows-possibly-evicted").collect()
 }
 
 #[test]
-fn without_device_touch_the_gap_is_no_smaller_than_what_was_evicted() {
-    let name = "without_device_touch_the_gap_is_no_smaller_than_what_was_evicted";
+fn without_device_touch_how_many_rows_were_evicted_is_not_known_and_not_guessed() {
+    let name = "without_device_touch_how_many_rows_were_evicted_is_not_known_and_not_guessed";
     if !can_trace(name) {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
     let Some(devices) = Devices::make(name, &sim) else { return };
     let report = evict(&sim, &devices, &["--no-device-touch"]);
+    assert_eq!(sim.faults_of(&report), []);
     assert_eq!(settlements(&report).len(), 1 + 128);
-    let gaps = gaps(&report);
-    let evicted: Vec<_> = gaps.iter().filter(|gap| gap.cause == "rows-possibly-evicted").collect();
-    assert_eq!(evicted.len(), 1, "{gaps:?}");
-    // Any process that ended meanwhile may have had a row.
-    assert!(evicted[0].size.unwrap() >= 72, "{gaps:?}");
-    let wide = sim.faults_of(&report);
-    assert!(wide.iter().all(|fault| matches!(fault, crate::truth::Fault::WideGap { .. })), "{wide:?}");
+    let evicted = evictions(&report);
+    assert!(!evicted.is_empty() && evicted.iter().all(|gap| gap.size.is_none()), "{evicted:?}");
+    assert_eq!(report["gpus"][0]["possibly_lost"], Value::Null);
 }
