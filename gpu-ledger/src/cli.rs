@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn durations_are_what_people_type() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
         assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("").is_err());
     }
 }

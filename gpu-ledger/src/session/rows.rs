@@ -10,7 +10,7 @@ use crate::accounting::driver::GpuFacts;
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
-use crate::coverage::Gap;
+use crate::coverage::{Gap, hides_rows};
 use crate::escape::escape;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::{GapCause, Observed, Unknown};
@@ -191,27 +191,8 @@ impl GpuRows {
 
     /// Rows that may have been lost unread: `None` where a gap's size is not known.
     pub(super) fn possibly_lost(&self) -> Option<u64> {
-        let sizes = self.gaps.iter().filter(|gap| hides_rows(gap.cause)).map(|gap| gap.size);
-        sizes.sum()
-    }
-}
-
-/// Whether a gap of this cause means that rows may be missing: nobody can then say that a GPU was free.
-pub(super) const fn hides_rows(cause: GapCause) -> bool {
-    match cause {
-        GapCause::RowsPossiblyEvicted
-        | GapCause::ClearedOrReset
-        | GapCause::RowOverwritten
-        | GapCause::RowVanished
-        | GapCause::AccountingOff
-        | GapCause::EpochBroken
-        | GapCause::Released => true,
-        // Rows outlive these: the first read after them shows whether any is missing, and says so by
-        // one of the causes above.
-        GapCause::AgentDown
-        | GapCause::EventLost
-        | GapCause::QueueOverflow
-        | GapCause::DiskFull
-        | GapCause::NvmlCallTimeout => false,
+        // What a hanging call hid, the list after it shows, or says that it is lost by another cause.
+        let lost = |gap: &&Gap| hides_rows(gap.cause) && gap.cause != GapCause::NvmlCallTimeout;
+        self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
     }
 }

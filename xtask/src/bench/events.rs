@@ -335,5 +335,6 @@ fn command_line() -> String {
 }
 
 fn default_output() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../BENCHMARKS.md")
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).join("BENCHMARKS.md")
 }

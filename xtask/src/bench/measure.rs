@@ -16,8 +16,8 @@ use super::tracer::{Agent, AgentReport, Missed, Tracer};
 
 /// A tracer that uses less than [`QUIET_CPU_NS`] in this time has caught up.
 const QUIET_WINDOW: Duration = Duration::from_millis(400);
-/// 2 % of [`QUIET_WINDOW`].
-const QUIET_CPU_NS: u64 = 8_000_000;
+/// 5 % of [`QUIET_WINDOW`]: the rest of the machine makes events too.
+const QUIET_CPU_NS: u64 = 20_000_000;
 /// bpftrace compiles its program at start; on a busy machine that takes a while.
 const QUIET_LIMIT: Duration = Duration::from_mins(2);
 /// A tracer that was asked to end and does not is killed after this.

@@ -216,6 +216,12 @@ fn percent(ppm: Option<u64>) -> String {
 }
 
 impl DriverCost {
+    fn exits_per_s(&self) -> String {
+        let per_s =
+            self.processes.checked_mul(NS_PER_S).and_then(|n| n.checked_div(self.elapsed_ns));
+        per_s.map_or_else(|| "an unknown rate".to_owned(), |n| format!("{} exits/s", grouped(n)))
+    }
+
     fn render(&self) -> String {
         let share = |ns, gpus| percent(core_ppm(ns, self.elapsed_ns, gpus));
         let reported = match self.reported_ns {
