@@ -116,7 +116,7 @@ fn a_script_that_holds_the_gpu_itself_is_called_by_its_own_name() {
     let (script, orders) = (sim.script_called("train.py"), sim.folder().join("orders"));
     std::fs::write(&orders, "open 0\n").unwrap();
     let command =
-        [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(|word| word.as_os_str());
+        [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(AsRef::as_ref);
     let (report, status) = sim.run_with(&[], &command, |trace| {
         trace.stdin(File::open(&orders).unwrap()).stdout(Stdio::null())
     });

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::ledger::can_trace;
@@ -96,35 +97,42 @@ fn without_device_touch_every_row_is_named_and_the_counts_are_null() {
     }
 }
 
-/// Two hundred die while nobody can read the list: the driver keeps 128 rows of them.
-fn evict(sim: &Sim, devices: &Devices, arguments: &[&str]) -> Value {
+/// Two hundred die while nobody reads: the driver keeps 128 rows of them.
+fn evict(sim: &Sim, devices: &Devices, arguments: &[&str], held_up: HeldUp) -> Value {
     let mut all = vec!["--call-deadline", "10m"];
     all.extend(arguments);
     let watching = sim.watch(&all);
     devices.run(sim, "first", &["work", "--ms", "20"]);
     sim.until_ended(1);
     sim.reads_pass(1);
-    sim.fault("hang nvmlDeviceGetAccountingPids");
+    match held_up {
+        HeldUp::Call => sim.fault("hang nvmlDeviceGetAccountingPids"),
+        HeldUp::Reader => watching.signal(Signal::STOP),
+    }
     let words = ["storm", "--processes", "200", "--gpu-jobs", "200", "--gpu-ms", "1..5"];
     devices.run(sim, "burst", &words);
     sim.until_ended(201);
-    sim.fault("heal");
+    match held_up {
+        HeldUp::Call => sim.fault("heal"),
+        HeldUp::Reader => watching.signal(Signal::CONT),
+    }
     watching.report()
 }
 
-#[test]
-fn rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size() {
-    let name = "rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size";
-    if !can_trace(name) {
-        return;
-    }
-    let sim = Sim::start(&["--gpus", "1"]);
-    let Some(devices) = Devices::make(name, &sim) else { return };
-    let report = evict(&sim, &devices, &[]);
-    assert_eq!(sim.faults_of(&report), []);
-    assert_eq!(settlements(&report).len(), 1 + 128);
-    let evicted = evictions(&report);
-    // The read that could not go on and the one after it: what died within the first may be in both.
+/// Why nobody reads.
+#[derive(Clone, Copy)]
+enum HeldUp {
+    /// The driver's call does not return.
+    Call,
+    /// The tracer is not run.
+    Reader,
+}
+
+fn assert_seventy_two_evicted(sim: &Sim, report: &Value) {
+    assert_eq!(sim.faults_of(report), [], "{}", report["coverage"]);
+    assert_eq!(settlements(report).len(), 1 + 128);
+    let evicted = evictions(report);
+    // A read that was held up and the one after it: what died within the first may be in both.
     assert_eq!(evicted.iter().map(|gap| gap.size.unwrap()).sum::<u64>(), 72, "{evicted:?}");
     let gpu = &report["gpus"][0];
     assert_eq!((&gpu["possibly_lost"], &gpu["dead_rows_seen_max"]), (&72.into(), &128.into()));
@@ -134,6 +142,28 @@ fn rows_that_the_driver_evicted_unread_are_a_gap_of_just_that_size() {
     let blind_ms = (to_us - from_us) / 1_000;
     let ms = |part: &str| gpu[part].as_u64().unwrap();
     assert!(ms("free_ms") + ms("alone_ms") + blind_ms <= ms("period_ms") + 1, "{gpu} {evicted:?}");
+}
+
+#[test]
+fn rows_evicted_while_a_driver_call_hung_are_a_gap_of_just_that_size() {
+    let name = "rows_evicted_while_a_driver_call_hung_are_a_gap_of_just_that_size";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    assert_seventy_two_evicted(&sim, &evict(&sim, &devices, &[], HeldUp::Call));
+}
+
+#[test]
+fn rows_evicted_while_the_tracer_was_not_run_are_a_gap_of_just_that_size() {
+    let name = "rows_evicted_while_the_tracer_was_not_run_are_a_gap_of_just_that_size";
+    if !can_trace(name) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let Some(devices) = Devices::make(name, &sim) else { return };
+    assert_seventy_two_evicted(&sim, &evict(&sim, &devices, &[], HeldUp::Reader));
 }
 
 fn evictions(report: &Value) -> Vec<Gap> {
@@ -148,7 +178,7 @@ fn without_device_touch_how_many_rows_were_evicted_is_not_known_and_not_guessed(
     }
     let sim = Sim::start(&["--gpus", "1"]);
     let Some(devices) = Devices::make(name, &sim) else { return };
-    let report = evict(&sim, &devices, &["--no-device-touch"]);
+    let report = evict(&sim, &devices, &["--no-device-touch"], HeldUp::Call);
     assert_eq!(sim.faults_of(&report), []);
     assert_eq!(settlements(&report).len(), 1 + 128);
     let evicted = evictions(&report);
