@@ -48,7 +48,8 @@ enum Command {
 #[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
 struct Trace {
     /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_")]
+    // A hyphen is taken as a value's, so that `-1s` is told what a time is and not that one lacks.
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_", allow_hyphen_values = true)]
     for_: Option<Duration>,
     /// Wait at most this long for the driver to finish the rows of dead processes
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
