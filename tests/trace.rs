@@ -5,29 +5,42 @@
 //! skipped, and fails if GPU_LEDGER_REQUIRE_PRIVILEGED is set.
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
+// The attributes say to the lints what cargo already knows.
+#[cfg(test)]
 #[expect(dead_code, reason = "what only the tests of single rooms need is here as well")]
 mod support;
 
+#[cfg(test)]
 #[path = "support/ledger.rs"]
 mod ledger;
+#[cfg(test)]
 #[path = "support/truth.rs"]
 mod truth;
 
+#[cfg(test)]
 #[path = "trace/argv.rs"]
 mod argv;
+#[cfg(test)]
 #[path = "trace/contract.rs"]
 mod contract;
+#[cfg(test)]
 #[path = "trace/host.rs"]
 mod host;
+#[cfg(test)]
 #[path = "trace/programs.rs"]
 mod programs;
+#[cfg(test)]
 #[path = "trace/reopen.rs"]
 mod reopen;
+#[cfg(test)]
 #[path = "trace/reuse.rs"]
 mod reuse;
+#[cfg(test)]
 #[path = "trace/storms.rs"]
 mod storms;
+#[cfg(test)]
 #[path = "trace/teardown.rs"]
 mod teardown;
+#[cfg(test)]
 #[path = "trace/touch.rs"]
 mod touch;

@@ -73,3 +73,21 @@ pub const fn blinds_processes(cause: GapCause) -> bool {
         | GapCause::NvmlCallTimeout => false,
     }
 }
+
+/// Whether rows, and so holders, may be missing in a gap of this cause.
+#[must_use]
+pub const fn hides_rows(cause: GapCause) -> bool {
+    match cause {
+        GapCause::AgentDown
+        | GapCause::RowsPossiblyEvicted
+        | GapCause::ClearedOrReset
+        | GapCause::RowOverwritten
+        | GapCause::RowVanished
+        | GapCause::AccountingOff
+        | GapCause::EpochBroken
+        | GapCause::Released
+        | GapCause::DiskFull
+        | GapCause::NvmlCallTimeout => true,
+        GapCause::EventLost | GapCause::QueueOverflow => false,
+    }
+}

@@ -1,13 +1,41 @@
 //! gpu-ledger: who spent the GPU, how much, and what could not be seen.
 //!
+//! The driver's accounting knows *how much* for a pid, also after its death; the kernel's process
+//! events know *who*, at the moment it happens. This crate joins the two.
+//!
 //! ```text
 //! kernel events ─► identity ─┐
-//!                            ├─► settlement ─► bill
+//!                            ├─► settlement ─► bill ─► session (prints)
 //! NVML rows ────► accounting ┘
 //! ```
 //!
-//! Pure rooms take values, shell rooms take handles. A number that was not observed is
-//! [`unknown::Observed::Unknown`], never a zero.
+//! # Rooms
+//! | room | is | touches |
+//! |---|---|---|
+//! | [`unit`], [`unknown`] | units as types; known, or unknown with a reason | nothing |
+//! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
+//! | [`coverage`] | when and what could be seen | nothing |
+//! | [`escape`] | strangers' bytes, made safe to print | nothing |
+//! | [`kernel`] | bytes of the ring become typed events | bpf(2), BTF, the ring |
+//! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
+//! | [`accounting`] | what the driver said, each final row once | NVML |
+//! | [`settlement`] | the join: rows × lifetimes | nothing |
+//! | [`bill`] | interval algebra, statements that close | nothing |
+//! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
+//!
+//! # Invariants
+//! - Pure rooms take values, shell rooms take handles: the join is tested with made histories, without
+//!   root and without a GPU.
+//! - A number that was not observed is [`unknown::Observed::Unknown`], never a zero. Every limit is a
+//!   named constant, and reaching it is counted.
+//! - A pid alone is never a key: a process is a pid and the moment it started, a row is a GPU, a
+//!   pid and the driver's start time.
+//! - A row is settled once, and only when it is final; what goes in as milliseconds comes out.
+//! - Per GPU and period, alone + shared + free + uncovered = period, to the millisecond.
+//! - Amounts are integers in the smallest unit; rounding happens only where text is rendered.
+//! - Nothing here knows the simulated driver, except that a library which says it is one is
+//!   always reported as such.
+#![deny(unsafe_code)]
 
 pub mod accounting;
 pub mod bill;

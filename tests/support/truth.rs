@@ -158,14 +158,11 @@ fn judge(row: &Row, one: &Settled, gaps: &[Gap], covered_from_us: u64) -> Vec<Fa
     faults
 }
 
-/// Words without a byte that is shown otherwise than it is.
+/// Bytes that are no UTF-8 stand in both, each in its own way.
 fn same_words(row: &Row, one: &Settled) -> bool {
-    let plain = |word: &String| {
-        let shown = |c: char| c.is_ascii_graphic() && c != '\\' || c == ' ';
-        word.chars().all(shown)
-    };
+    let is_whole = |word: &String| !word.contains(char::REPLACEMENT_CHARACTER);
     match (&row.argv, &one.argv) {
-        (Some(truth), Some(said)) if truth.iter().all(plain) => truth == said,
+        (Some(truth), Some(said)) if truth.iter().all(is_whole) => truth == said,
         _ => true,
     }
 }
@@ -176,8 +173,7 @@ fn event_lost_before(row: &Row, gaps: &[Gap]) -> bool {
 
 /// Rows that nobody booked, put into the gaps that say so.
 fn hide(missing: Vec<Row>, gaps: &[Gap]) -> Vec<Fault> {
-    let mut room: Vec<(&Gap, u64)> =
-        gaps.iter().filter(|gap| hides_rows(&gap.cause)).map(|gap| (gap, 0)).collect();
+    let mut room: Vec<(Gap, u64)> = joined(gaps).into_iter().map(|gap| (gap, 0)).collect();
     let mut faults = Vec::new();
     for row in missing {
         let place = room.iter_mut().find(|(gap, hidden)| {
@@ -195,10 +191,29 @@ fn hide(missing: Vec<Row>, gaps: &[Gap]) -> Vec<Fault> {
         let size = gap.size.unwrap_or(hidden);
         // Where a GPU was reset or switched off, what had not ended by then is in the gap as well.
         if size > hidden && ["row-overwritten", "rows-possibly-evicted"].contains(&&*gap.cause) {
-            faults.push(Fault::WideGap { cause: gap.cause.clone(), size, hidden });
+            faults.push(Fault::WideGap { cause: gap.cause, size, hidden });
         }
     }
     faults
+}
+
+/// Gaps of one cause and GPU that overlap are one interval in which so many rows were lost together:
+/// which of two reads in a row an exit counts with is not a matter of its own time.
+fn joined(gaps: &[Gap]) -> Vec<Gap> {
+    let mut joined: Vec<Gap> = Vec::new();
+    for gap in gaps.iter().filter(|gap| hides_rows(&gap.cause)) {
+        let before = joined.iter_mut().rev().find(|before| {
+            before.cause == gap.cause && before.gpu == gap.gpu && gap.from_us <= before.to_us
+        });
+        match before {
+            Some(before) => {
+                before.to_us = before.to_us.max(gap.to_us);
+                before.size = before.size.zip(gap.size).map(|(one, other)| one + other);
+            }
+            None => joined.push(gap.clone()),
+        }
+    }
+    joined
 }
 
 fn hides_rows(cause: &str) -> bool {

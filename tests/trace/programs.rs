@@ -1,6 +1,7 @@
 //! What a GPU process is called: by fork alone, after exec, under an interpreter.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -115,8 +116,7 @@ fn a_script_that_holds_the_gpu_itself_is_called_by_its_own_name() {
     let sim = Sim::start(&["--gpus", "1"]);
     let (script, orders) = (sim.script_called("train.py"), sim.folder().join("orders"));
     std::fs::write(&orders, "open 0\n").unwrap();
-    let command =
-        [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(|word| word.as_os_str());
+    let command = [python(), &script, "--epochs".as_ref(), "3".as_ref()].map(Path::as_os_str);
     let (report, status) = sim.run_with(&[], &command, |trace| {
         trace.stdin(File::open(&orders).unwrap()).stdout(Stdio::null())
     });
@@ -127,7 +127,6 @@ fn a_script_that_holds_the_gpu_itself_is_called_by_its_own_name() {
 
 #[test]
 fn a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name() {
-    use std::os::unix::fs::PermissionsExt as _;
     if !can_trace("a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name") {
         return;
     }
@@ -136,7 +135,7 @@ fn a_script_that_the_kernel_hands_to_its_interpreter_is_called_by_its_own_name()
     let script = sim.script_called("infer");
     let text = std::fs::read_to_string(&script).unwrap();
     std::fs::write(&script, format!("#!{}\n{text}", python().display())).unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let (orders, mut infer) = (sim.folder().join("orders"), Command::new(&script));
     std::fs::write(&orders, "open 0\n").unwrap();
     infer.stdin(File::open(&orders).unwrap()).stdout(Stdio::null());

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use crate::cargo;
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Print the path of the library, which is called libnvidia-ml.so.1, as the last line
@@ -41,36 +43,8 @@ struct Built {
 }
 
 fn build() -> anyhow::Result<Built> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    #[expect(clippy::disallowed_methods, reason = "this task exists to run cargo")]
-    let mut command = Command::new(cargo);
-    command.args(["build", "--message-format=json-render-diagnostics"]);
-    command.args(["-p", "nvsim", "-p", "nvsim-nvml"]);
-    command.stderr(std::process::Stdio::inherit());
-    let output = command.output().context("run cargo build")?;
-    if !output.status.success() {
-        bail!("cargo build of the simulated driver failed: {}", output.status);
-    }
-    // Cargo says itself what it made and where: no guess at its target folder is needed.
-    let artifacts = String::from_utf8(output.stdout).context("cargo's messages")?;
-    let (mut binary, mut library) = (None, None);
-    for line in artifacts.lines() {
-        let message: serde_json::Value = serde_json::from_str(line).context("cargo's messages")?;
-        let name = message.pointer("/target/name").and_then(|name| name.as_str());
-        match name {
-            Some("nvsim") => binary = path(message.pointer("/executable")).or(binary),
-            Some("nvsim_nvml") => library = path(message.pointer("/filenames/0")).or(library),
-            _ => {}
-        }
-    }
-    Ok(Built {
-        binary: binary.context("cargo named no nvsim program")?,
-        library: library.context("cargo named no NVML library")?,
-    })
-}
-
-fn path(value: Option<&serde_json::Value>) -> Option<PathBuf> {
-    value.and_then(|value| value.as_str()).map(PathBuf::from)
+    let artifacts = cargo::build(&["nvsim", "nvsim-nvml"])?;
+    Ok(Built { binary: artifacts.named("nvsim")?, library: artifacts.named("libnvsim_nvml.so")? })
 }
 
 /// Puts the library under the name that programs look for, in a folder of its own: one for the

@@ -1,8 +1,7 @@
 //! When the holders of a GPU could not be seen.
 
-use crate::coverage::{Coverage, Gap};
+use crate::coverage::{Coverage, Gap, hides_rows};
 use crate::unit::{GpuUuid, Span};
-use crate::unknown::GapCause;
 
 /// The parts of `period` in which a holder of this GPU may have gone unseen: outside coverage, and in
 /// gaps of driver rows. They may overlap, as [`super::statement()`] allows.
@@ -25,23 +24,6 @@ pub fn blind_spans(period: Span, coverage: &Coverage, gpu: &GpuUuid) -> Vec<Span
     all.filter_map(|span| span.overlap(period)).collect()
 }
 
-/// Whether rows, and so holders, may be missing in a gap of this cause.
-const fn hides_rows(cause: GapCause) -> bool {
-    match cause {
-        GapCause::AgentDown
-        | GapCause::RowsPossiblyEvicted
-        | GapCause::ClearedOrReset
-        | GapCause::RowOverwritten
-        | GapCause::RowVanished
-        | GapCause::AccountingOff
-        | GapCause::EpochBroken
-        | GapCause::Released
-        | GapCause::DiskFull
-        | GapCause::NvmlCallTimeout => true,
-        GapCause::EventLost | GapCause::QueueOverflow => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -49,6 +31,7 @@ mod tests {
     use super::*;
     use crate::clock::Stamp;
     use crate::unit::{BootNs, WallUs};
+    use crate::unknown::GapCause;
 
     fn stamp(ms: u64) -> Stamp {
         let ns = ms.saturating_mul(1_000_000);

@@ -21,7 +21,7 @@ use crate::kernel::{Argv, ArgvState, CgroupId};
 use crate::unit::{BootNs, Pid};
 
 /// Argument bytes kept of a process, as many as the kernel side captures: the two are compared.
-pub const ARGV_KEPT_MAX: usize = 4_096;
+pub const ARGV_KEPT_MAX: usize = gpu_ledger_ebpf::ARGV_MAX;
 
 /// `PF_KTHREAD` of `include/linux/sched.h`, in field 9 of `/proc/PID/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;

@@ -7,10 +7,10 @@ use crate::accounting::Window;
 use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::GpuFacts;
-use crate::accounting::reading::{Holder, OpenRow};
+use crate::accounting::reading::{Finding, Holder, OpenRow};
 use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
-use crate::coverage::Gap;
+use crate::coverage::{Gap, hides_rows};
 use crate::escape::escape;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::{GapCause, Observed, Unknown};
@@ -36,6 +36,8 @@ pub(super) struct GpuRows {
     pub(super) gaps: Vec<Gap>,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
     touching_exits: Option<u64>,
+    /// The same since the last list was taken in, up to this moment.
+    exits_since_list: Option<u64>,
     /// What reading cost so far.
     pub(super) cost: ReadCost,
     pub(super) reads: u64,
@@ -73,6 +75,7 @@ impl GpuRows {
             dead_rows_max: None,
             gaps: Vec::new(),
             touching_exits: Some(0),
+            exits_since_list: Some(0),
             cost: ReadCost::default(),
             reads: 0,
             samples_unused: 0,
@@ -101,11 +104,31 @@ impl GpuRows {
     /// An exit that this GPU's driver may have written a row about.
     pub(super) fn exit_touched(&mut self) {
         self.touching_exits = self.touching_exits.and_then(|count| count.checked_add(1));
+        self.exits_since_list = self.exits_since_list.and_then(|count| count.checked_add(1));
     }
 
     /// Events were lost: how many exits there were is not known.
     pub(super) const fn exits_lost(&mut self) {
         self.touching_exits = None;
+        self.exits_since_list = None;
+    }
+
+    /// The gaps that a read brought. How many rows may have been evicted is counted here, when every
+    /// exit up to the read's end was drained: a read that was held up, or a reader, was asked for
+    /// before most of them.
+    fn gaps_of(&self, outcome: &ReadOutcome) -> Vec<Gap> {
+        let gaps = outcome.findings.iter().filter_map(|finding| match finding {
+            Finding::Gap(gap) => Some(gap.clone()),
+            _ => None,
+        });
+        let rows = outcome.findings.iter().filter(|finding| super::row_of(finding).is_some());
+        let rows = u64::try_from(rows.count()).unwrap_or(u64::MAX);
+        let lost = self.exits_since_list.map(|exits| exits.saturating_sub(rows));
+        let sized = gaps.map(|gap| match gap.cause {
+            GapCause::RowsPossiblyEvicted => Gap { size: gap.size.and(lost), ..gap },
+            _ => gap,
+        });
+        sized.collect()
     }
 
     /// Whether the driver names this minor number for the device file. `true` where it does not say.
@@ -115,6 +138,10 @@ impl GpuRows {
 
     /// Takes in what stands beside the findings.
     pub(super) fn take(&mut self, outcome: &ReadOutcome) {
+        self.gaps.extend(self.gaps_of(outcome));
+        if outcome.listing == ListingState::Listed {
+            self.exits_since_list = Some(0);
+        }
         self.cost.add(&outcome.cost);
         self.reads = self.reads.saturating_add(1);
         let SampleLoss { over_full, stale, forgotten, late_collections } = outcome.sample_loss;
@@ -186,27 +213,8 @@ impl GpuRows {
 
     /// Rows that may have been lost unread: `None` where a gap's size is not known.
     pub(super) fn possibly_lost(&self) -> Option<u64> {
-        let sizes = self.gaps.iter().filter(|gap| hides_rows(gap.cause)).map(|gap| gap.size);
-        sizes.sum()
-    }
-}
-
-/// Whether a gap of this cause means that rows may be missing: nobody can then say that a GPU was free.
-pub(super) const fn hides_rows(cause: GapCause) -> bool {
-    match cause {
-        GapCause::RowsPossiblyEvicted
-        | GapCause::ClearedOrReset
-        | GapCause::RowOverwritten
-        | GapCause::RowVanished
-        | GapCause::AccountingOff
-        | GapCause::EpochBroken
-        | GapCause::Released => true,
-        // Rows outlive these: the first read after them shows whether any is missing, and says so by
-        // one of the causes above.
-        GapCause::AgentDown
-        | GapCause::EventLost
-        | GapCause::QueueOverflow
-        | GapCause::DiskFull
-        | GapCause::NvmlCallTimeout => false,
+        // What a hanging call hid, the list after it shows, or says that it is lost by another cause.
+        let lost = |gap: &&Gap| hides_rows(gap.cause) && gap.cause != GapCause::NvmlCallTimeout;
+        self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
     }
 }

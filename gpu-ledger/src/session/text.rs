@@ -117,11 +117,9 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
             (None, None) => "unknown",
         };
         let name = format!("  {}@{} {basis}", one.pid, one.gpu_index);
-        let marks = one.flags.iter().fold(String::new(), |marks, flag| marks + " " + flag.as_str());
-        let dispute = one.dispute.map_or(String::new(), |why| format!(" DISPUTED {why}"));
         writeln!(
             page,
-            "  {} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}{marks}{dispute}",
+            "  {} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
             cell(&name, NAME_WIDTH),
             "",
             one.held_ms,
@@ -130,6 +128,12 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
             busy(&[*one]),
             peak(&[*one]),
         )?;
+        // The columns above fill the line.
+        let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
+        marks.extend(one.dispute.map(|why| format!("DISPUTED {why}")));
+        if !marks.is_empty() {
+            writeln!(page, "      {}", marks.join(", "))?;
+        }
     }
     match own.len().checked_sub(PROCESSES_SHOWN_MAX) {
         Some(more) if more > 0 => writeln!(page, "    … {more} more, all of them in --json"),
@@ -234,13 +238,14 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
 fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
     let accrued = open.accrued_ms.map_or("unknown".to_owned(), |ms| ms.to_string());
     let memory = open.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-    let reason = open.reason.as_ref().map_or(String::new(), |reason| format!("  ({reason})"));
     writeln!(
         page,
-        "  {} pid {:<8} so far {accrued:>9}  holds {memory}{reason}",
+        "  {} pid {:<8} so far {accrued:>9}  holds {memory}",
         cell(&open.account, NAME_WIDTH),
         open.pid
-    )
+    )?;
+    // Beside the rest there is no room for the longest of them.
+    open.reason.as_ref().map_or(Ok(()), |reason| writeln!(page, "      {reason}"))
 }
 
 fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
@@ -278,7 +283,7 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(page, "not seen:")?;
         for gap in gaps {
             let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
-            writeln!(page, "  {} {} to {}, {size}", gap.cause, gap.from, gap.to)?;
+            writeln!(page, "  {}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
         }
     }
     write_unknown(page, report)

@@ -213,12 +213,8 @@ impl Watch {
                     self.book(row)?;
                 }
                 Finding::Conflict { now, .. } => self.dispute(now),
-                Finding::Gap(gap) => {
-                    if let Some(gpu) = self.gpus.get_mut(&outcome.gpu) {
-                        gpu.gaps.push(gap.clone());
-                    }
-                }
-                Finding::Opened(_)
+                Finding::Gap(_)
+                | Finding::Opened(_)
                 | Finding::Masked(_)
                 | Finding::OpenLost { .. }
                 | Finding::EpochBegan { .. }

@@ -16,8 +16,8 @@ use super::tracer::{Agent, AgentReport, Missed, Tracer};
 
 /// A tracer that uses less than [`QUIET_CPU_NS`] in this time has caught up.
 const QUIET_WINDOW: Duration = Duration::from_millis(400);
-/// 2 % of [`QUIET_WINDOW`].
-const QUIET_CPU_NS: u64 = 8_000_000;
+/// 5 % of [`QUIET_WINDOW`]: the rest of the machine makes events too.
+const QUIET_CPU_NS: u64 = 20_000_000;
 /// bpftrace compiles its program at start; on a busy machine that takes a while.
 const QUIET_LIMIT: Duration = Duration::from_mins(2);
 /// A tracer that was asked to end and does not is killed after this.
@@ -56,8 +56,6 @@ pub(super) struct Measured {
     pub(super) threads: BTreeMap<String, u64>,
     /// The product's own report; none of a peer.
     pub(super) report: Option<AgentReport>,
-    /// What the product logged; empty of a peer.
-    pub(super) log: String,
 }
 
 /// What the kernel counted of one BPF program during a storm.
@@ -145,28 +143,17 @@ impl<'a> Session<'a> {
         let (memory, ring_bytes) = (procfs::memory(pid)?, procfs::ring_bytes(pid)?);
 
         self.end()?;
-        let (missed, report, log) = if self.tracer == Tracer::GpuLedger {
+        let (missed, report) = if self.tracer == Tracer::GpuLedger {
             let json = fs::read(&self.report).with_context(|| {
                 format!("gpu-ledger left no report: {}", self.last_words().unwrap_or_default())
             })?;
             let report = AgentReport::parse(&json)?;
-            let log = String::from_utf8_lossy(&fs::read(&self.errors)?).into_owned();
-            (report.missed(shape.processes)?, Some(report), log)
+            (report.missed(shape.processes)?, Some(report))
         } else {
-            (self.tracer.missed(&fs::read(&self.printed)?, &pids), None, String::new())
+            (self.tracer.missed(&fs::read(&self.printed)?, &pids), None)
         };
         let elapsed_ns = blown.elapsed_ns;
-        Ok(Measured {
-            elapsed_ns,
-            cpu_ns,
-            memory,
-            ring_bytes,
-            missed,
-            programs,
-            threads,
-            report,
-            log,
-        })
+        Ok(Measured { elapsed_ns, cpu_ns, memory, ring_bytes, missed, programs, threads, report })
     }
 
     /// Ends the tracer as Ctrl-C would.

@@ -41,7 +41,8 @@ impl TruthRow {
 
 impl fmt::Display for TruthRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (program, held_ms) = (self.program().unwrap_or("?"), self.held_ms().unwrap_or(0));
+        let program = self.program().unwrap_or("a program unknown to the log");
+        let held_ms = self.held_ms().map_or("unknown".to_owned(), |ms| ms.to_string());
         let (pid, start) = (self.pid, self.start_time_us);
         write!(f, "{program} pid {pid} start {start} µs, {held_ms} ms, on {}", self.gpu_uuid)
     }

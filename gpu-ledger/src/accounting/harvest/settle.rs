@@ -37,7 +37,10 @@ impl Harvest {
         let around = if whole && !self.dead_rows_hidden { verdict.cause } else { None };
         let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
         if let Some(cause) = around {
-            let lost = self.exits.map(|exits| exits.saturating_sub(self.new_rows));
+            // Rows that died after the list was asked for are weighed against the next read's exits,
+            // and not against these as well.
+            let rows = self.new_rows.saturating_sub(self.early_rows);
+            let lost = self.exits.map(|exits| exits.saturating_sub(rows));
             out.findings.push(self.gap(cause, from, window.ended, lost));
         }
         self.follow(&now, window, around, all_gone, out);
