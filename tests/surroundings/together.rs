@@ -35,7 +35,7 @@ fn a_trace_within_a_trace_names_the_job_in_both() {
     let ended = trace
         .script(&format!("{script}; status=$?; cat '{}'; exit $status", inner.display()))
         .run();
-    assert_eq!(ended.exited(0).programs(), ["nvsim"]);
+    assert_eq!(ended.exited(0).programs(), ["nvsim"], "{}", ended.report());
     let inside: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(inside["command"]["settlements"][0]["program"], "nvsim");
     let id = |report: &serde_json::Value| report["command"]["settlements"][0]["id"].clone();
