@@ -65,11 +65,11 @@ fn contexts_between_which_nobody_read_are_counted_where_one_was_seen_open() {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let watching = sim.watch(&["--call-deadline", "10m"]);
+    let watching = sim.watch(&[]);
     let mut actor = sim.actor("sweep.py");
     actor.told("open 0");
     sim.reads_pass(1);
-    sim.fault("hang nvmlDeviceGetAccountingPids");
+    sim.lists_fail();
     actor.told("close");
     for _ in 2..=10 {
         actor.told("open 0");
