@@ -20,14 +20,15 @@ const STATUS_USAGE: u8 = 64;
 /// Anything else that failed.
 const STATUS_FAILED: u8 = 1;
 
+const EXIT_STATUS: &str = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, \
+64 usage.
+`trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger
+failed before CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
+
 /// Who spent the GPU, how much, and what could not be seen.
 #[derive(Parser, Debug)]
 #[command(name = "gpu-ledger", version, about, max_term_width = 100)]
-#[command(
-    after_help = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, 64 usage.\n\
-    `trace -- CMD` returns CMD's own status (128+n after signal n); 125 if gpu-ledger failed before \
-    CMD ran,\n126 if CMD cannot be run, 127 if it was not found."
-)]
+#[command(after_help = EXIT_STATUS)]
 struct Arguments {
     /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
     #[arg(long, global = true, value_name = "PATH")]
@@ -45,10 +46,13 @@ enum Command {
 
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[command(override_usage = "gpu-ledger trace [OPTIONS] -- CMD [ARGUMENT]...\n       \
+                            gpu-ledger trace [OPTIONS] --for DURATION")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
 struct Trace {
     /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_")]
+    // A hyphen is taken as a value's, so that `-1s` is told what a time is and not that one lacks.
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_", allow_hyphen_values = true)]
     for_: Option<Duration>,
     /// Wait at most this long for the driver to finish the rows of dead processes
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
@@ -97,6 +101,10 @@ pub fn main() -> ExitCode {
             let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
             // A closed stdout (`--help | head`) is no failure.
             let _ = error.print();
+            if error.kind() == clap::error::ErrorKind::UnknownArgument {
+                let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
+                let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
+            }
             return ExitCode::from(status);
         }
     };

@@ -63,6 +63,11 @@ pub(crate) struct Sim {
 impl Sim {
     /// Starts `nvsim serve` with these arguments beside `--socket`, and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// As [`Sim::start`], with variables of the server's environment.
+    pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().to_path_buf();
         let server = Command::new(&built().program)
@@ -72,6 +77,7 @@ impl Sim {
             .arg("--truth")
             .arg(folder.join("truth"))
             .args(arguments)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();

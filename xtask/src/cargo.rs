@@ -10,13 +10,22 @@ pub(crate) struct Artifacts(Vec<PathBuf>);
 
 /// Builds packages in the profile that this program was built in.
 pub(crate) fn build(packages: &[&str]) -> anyhow::Result<Artifacts> {
+    build_as(packages, !cfg!(debug_assertions))
+}
+
+/// Builds packages as users get them.
+pub(crate) fn build_release(packages: &[&str]) -> anyhow::Result<Artifacts> {
+    build_as(packages, true)
+}
+
+fn build_as(packages: &[&str], release: bool) -> anyhow::Result<Artifacts> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
     for package in packages {
         command.args(["--package", package]);
     }
     command
-        .args((!cfg!(debug_assertions)).then_some("--release"))
+        .args(release.then_some("--release"))
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());

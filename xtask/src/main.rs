@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod demo;
 mod ebpf;
+mod number;
 mod nvsim;
 
 use std::io::Write as _;

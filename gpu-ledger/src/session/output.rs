@@ -28,7 +28,6 @@ pub(super) enum Output {
     Beside {
         path: PathBuf,
         draft: PathBuf,
-        file: File,
     },
     /// No regular file (a pipe, a device): written as it is.
     Stream {
@@ -69,8 +68,10 @@ impl Output {
         draft_name.push(name);
         draft_name.push(format!(".{}.draft", std::process::id()));
         let draft = path.with_file_name(draft_name);
-        let file = OpenOptions::new().write(true).create_new(true).open(&draft).map_err(failed)?;
-        Ok(Self::Beside { path, draft, file })
+        // Tried and taken away again: a trace that is killed must not leave a draft behind.
+        drop(create(&draft).map_err(failed)?);
+        std::fs::remove_file(&draft).map_err(failed)?;
+        Ok(Self::Beside { path, draft })
     }
 
     /// Writes the whole report. A reader that closed its end has seen enough: no error.
@@ -82,7 +83,7 @@ impl Output {
                 let written = pipe_closed_is_fine(file.write_all(page.as_bytes()));
                 written.map_err(|cause| OutputError::File { path: path.clone(), cause })
             }
-            Self::Beside { path, draft, file } => replace(path, draft, file, page)
+            Self::Beside { path, draft } => replace(path, draft, page)
                 .map_err(|cause| OutputError::File { path: path.clone(), cause }),
         }
     }
@@ -98,7 +99,12 @@ impl Drop for Output {
     }
 }
 
-fn replace(path: &Path, draft: &Path, file: &mut File, page: &str) -> io::Result<()> {
+fn create(draft: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(draft)
+}
+
+fn replace(path: &Path, draft: &Path, page: &str) -> io::Result<()> {
+    let mut file = create(draft)?;
     file.write_all(page.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(draft, path)

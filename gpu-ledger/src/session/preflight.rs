@@ -5,10 +5,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::accounting::driver::{Driver, DriverOptions, in_initial_pid_namespace};
 use crate::kernel::TracerOptions;
 use crate::kernel::preflight::{self, Need, Outcome};
 use crate::session::TraceOptions;
+use crate::session::output;
 use crate::session::processes::Processes;
 use crate::session::watch::Watch;
 use crate::unit::GpuUuid;
@@ -31,7 +34,11 @@ impl fmt::Display for Missing {
 pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     let mut missing = Vec::new();
     let processes = processes(options, &mut missing);
-    let touch_off_because = processes.touch_off_because();
+    let touch_off_because = processes.touch_off_because().map(|why| named_touch_lack(options, why));
+    if let Some(why) = touch_off_because.as_deref().filter(|_| options.device_touch) {
+        // No prerequisite: everything else goes on without it.
+        output::complain(&format!("device-touch off: {why}"));
+    }
     let dead_rows_hidden = match in_initial_pid_namespace() {
         Ok(initial) => !initial,
         Err(error) => {
@@ -86,6 +93,22 @@ fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
     })
 }
 
+/// Why opens are not watched: the missing prerequisite with its remedy, where one is known, instead
+/// of what the kernel said when it refused the program.
+fn named_touch_lack(options: &TraceOptions, why: String) -> String {
+    if !options.device_touch {
+        return why;
+    }
+    let lacks = preflight::findings(Path::new("/proc"), Path::new("/sys")).into_iter();
+    let mut lacks = lacks.filter_map(|finding| match (finding.need, finding.outcome) {
+        (Need::DeviceTouch, Outcome::Missing { cause, remedy }) => {
+            Some(format!("{cause}; {remedy}"))
+        }
+        _ => None,
+    });
+    lacks.next().unwrap_or(why)
+}
+
 /// A prerequisite's name as one word of a machine-readable line.
 fn token(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -96,19 +119,65 @@ async fn enable_accounting(watch: &mut Watch) {
     let Some((_, driver)) = &watch.driver else { return };
     let off = watch.gpus.values().filter(|gpu| gpu.facts.accounting != Ok(true));
     let off: Vec<GpuUuid> = off.map(|gpu| gpu.facts.uuid.clone()).collect();
+    let mut unknowns = Vec::new();
+    let mut enabled = BTreeSet::new();
     for gpu in off {
-        if let Err(unknown) = driver.set_accounting(&gpu, true).await {
-            watch.unknowns.insert(unknown);
+        match driver.set_accounting(&gpu, true).await {
+            Ok(true) => {
+                enabled.insert(gpu);
+            }
+            // Read back as off: the reads will say so.
+            Ok(false) => {}
+            Err(unknown) => unknowns.push(unknown),
         }
     }
+    watch.unknowns.extend(unknowns);
+    forget_accounting_off(watch, &enabled).await;
 }
+
+/// Reads that began before the mode was set say that it is off, and may still be on their way. What
+/// they say belongs to no period of this trace.
+async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
+    let set = watch.clock.now().boot;
+    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
+        gpu.request(true, true);
+    }
+    let deadline = Instant::now() + super::BASELINE_TIMEOUT;
+    let waits = |watch: &Watch| {
+        let mut gpus = watch.gpus.values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
+        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.stalled)
+    };
+    while waits(watch) {
+        tokio::select! {
+            wake = watch.next() => if watch.handle(wake).is_err() { break },
+            () = sleep_until(deadline) => break,
+        }
+    }
+    watch.unknowns.retain(|unknown| {
+        let of_enabled = unknown.gpu.as_ref().is_some_and(|gpu| enabled.contains(gpu));
+        !(of_enabled && unknown.reason == UnknownReason::AccountingModeDisabled)
+    });
+    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
+        gpu.gaps.clear();
+        gpu.first_good = gpu.last_good;
+    }
+}
+
+/// The calls without whose answer a GPU has no rows.
+const GATES: [&str; 2] = ["nvmlDeviceGetAccountingMode", "nvmlDeviceGetAccountingPids"];
+/// The remedy for answers that have no other.
+const ASK_THE_KERNEL_LOG: &str =
+    "no amounts; the driver refused the call: see dmesg for NVRM and Xid lines";
 
 /// What the driver's side lacks, by what its first reads could not say.
 pub(super) fn missing_of_driver(watch: &Watch) -> Vec<Missing> {
     let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
     let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
     let advised = all.into_iter().filter_map(|unknown| {
-        let advice = remedy(unknown.reason)?.to_owned();
+        let gate = |call| watch.driver.is_none() || GATES.contains(&call);
+        // An empty list is an answer, and carries no code.
+        let refused = unknown.call.is_some_and(gate) && unknown.code.is_some_and(|code| code != 0);
+        let advice = remedy(unknown.reason).or(refused.then_some(ASK_THE_KERNEL_LOG))?.to_owned();
         Some(Missing { unknown: unknown.clone(), advice })
     });
     advised.collect()
@@ -119,6 +188,9 @@ const fn remedy(reason: UnknownReason) -> Option<&'static str> {
     Some(match reason {
         UnknownReason::NvmlLibraryNotFound => {
             "no amounts; install the NVIDIA driver, or name its library with --nvml-library"
+        }
+        UnknownReason::NvmlSymbolMissing | UnknownReason::NvmlFunctionMissing => {
+            "no amounts; this is no NVML, or one too old for accounting: upgrade the driver, or name its library with --nvml-library"
         }
         UnknownReason::DriverNotLoaded => "no amounts; load the driver: modprobe nvidia",
         UnknownReason::DriverLibraryVersionMismatch => {

@@ -258,7 +258,9 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
     write_touch(page, report)?;
     let gaps = report.coverage.as_ref().map_or(&[][..], |coverage| &coverage.gaps);
     let causes = GapCause::ALL.len();
-    if gaps.is_empty() {
+    if report.coverage.is_none() {
+        writeln!(page, "not seen: every process; see unknown below")?;
+    } else if gaps.is_empty() {
         writeln!(page, "not seen: nothing; {causes} causes checked")?;
     } else {
         writeln!(page, "not seen:")?;

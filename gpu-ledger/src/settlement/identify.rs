@@ -18,6 +18,10 @@ pub fn identify(row: &Row, evidence: &Evidence<'_>) -> Attribution {
     let spans = lifespans(row, evidence);
     match evidence.clock.boot_of(start) {
         Some(BootPlace::Once(at)) => identify_at(at, &spans, evidence),
+        // After a step back the same time lies ahead as well, where no start can have been yet.
+        Some(BootPlace::Twice(first, second)) if second > evidence.coverage.end.boot => {
+            identify_at(first, &spans, evidence)
+        }
         Some(BootPlace::Twice(first, second)) => {
             let one = identify_at(first, &spans, evidence);
             let other = identify_at(second, &spans, evidence);

@@ -56,8 +56,6 @@ pub(super) struct Measured {
     pub(super) threads: BTreeMap<String, u64>,
     /// The product's own report; none of a peer.
     pub(super) report: Option<AgentReport>,
-    /// What the product logged; empty of a peer.
-    pub(super) log: String,
 }
 
 /// What the kernel counted of one BPF program during a storm.
@@ -145,28 +143,17 @@ impl<'a> Session<'a> {
         let (memory, ring_bytes) = (procfs::memory(pid)?, procfs::ring_bytes(pid)?);
 
         self.end()?;
-        let (missed, report, log) = if self.tracer == Tracer::GpuLedger {
+        let (missed, report) = if self.tracer == Tracer::GpuLedger {
             let json = fs::read(&self.report).with_context(|| {
                 format!("gpu-ledger left no report: {}", self.last_words().unwrap_or_default())
             })?;
             let report = AgentReport::parse(&json)?;
-            let log = String::from_utf8_lossy(&fs::read(&self.errors)?).into_owned();
-            (report.missed(shape.processes)?, Some(report), log)
+            (report.missed(shape.processes)?, Some(report))
         } else {
-            (self.tracer.missed(&fs::read(&self.printed)?, &pids), None, String::new())
+            (self.tracer.missed(&fs::read(&self.printed)?, &pids), None)
         };
         let elapsed_ns = blown.elapsed_ns;
-        Ok(Measured {
-            elapsed_ns,
-            cpu_ns,
-            memory,
-            ring_bytes,
-            missed,
-            programs,
-            threads,
-            report,
-            log,
-        })
+        Ok(Measured { elapsed_ns, cpu_ns, memory, ring_bytes, missed, programs, threads, report })
     }
 
     /// Ends the tracer as Ctrl-C would.

@@ -13,8 +13,6 @@ use super::tracer::{Agent, Missed, Tracer};
 
 /// The name that the product's threads for driver calls begin with.
 const DRIVER_THREAD: &str = "nvml-";
-/// The field of the product's log that gives its own count of CPU time in driver calls.
-const DRIVER_CPU_FIELD: &str = "driver_cpu_ns=";
 /// A server that does not listen by then does not start.
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// A job holds its GPU for a few milliseconds only.
@@ -38,8 +36,8 @@ pub(super) struct DriverCost {
     pub(super) elapsed_ns: u64,
     /// CPU time of the threads that make driver calls, as the kernel counted it.
     pub(super) threads_ns: u64,
-    /// The product's own count; none where its log gives none.
-    pub(super) reported_ns: Option<u64>,
+    /// The product's own count of its calls alone, from its start to its end.
+    pub(super) reported_ns: u64,
     /// CPU time of the whole agent.
     pub(super) agent_ns: u64,
     pub(super) missed: Missed,
@@ -134,29 +132,10 @@ fn cost(measured: &Measured, gpus: u64, jobs: u64, processes: u64) -> anyhow::Re
         processes,
         elapsed_ns: measured.elapsed_ns,
         threads_ns: threads.iter().sum(),
-        reported_ns: reported_ns(&measured.log),
+        reported_ns: report.gpus.iter().map(|gpu| gpu.reading.cpu_us * 1_000).sum(),
         agent_ns: measured.cpu_ns,
         missed: measured.missed,
         settled: report.host.settlements.len(),
         missed_in_coverage: report.missed_in_coverage,
     })
-}
-
-/// The last value of [`DRIVER_CPU_FIELD`] in a log.
-fn reported_ns(log: &str) -> Option<u64> {
-    let (_, rest) = log.rsplit_once(DRIVER_CPU_FIELD)?;
-    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-    digits.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_count_of_the_log_is_taken_and_none_is_none() {
-        let log = "INFO reads=2 driver_cpu_ns=500 x=1\nINFO reads=9 driver_cpu_ns=1200\n";
-        assert_eq!(reported_ns(log), Some(1200));
-        assert_eq!(reported_ns("INFO reads=2\n"), None);
-    }
 }

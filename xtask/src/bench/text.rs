@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use crate::number::grouped_wide;
+
 /// A line for the reader. Nobody may be listening; that stops no measurement.
 pub(super) fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
@@ -23,23 +25,6 @@ pub(super) fn decimal(value: u64, unit: u64, places: u32) -> String {
     }
     let width = usize::try_from(places).unwrap_or(usize::MAX);
     format!("{}.{:0width$}", grouped_wide(scaled / scale), scaled % scale)
-}
-
-/// A whole number with a comma every three digits.
-pub(super) fn grouped(value: u64) -> String {
-    grouped_wide(u128::from(value))
-}
-
-fn grouped_wide(value: u128) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Rows in columns: the first to the left, the others to the right, the last to the left again,
@@ -80,8 +65,6 @@ mod tests {
         assert_eq!(decimal(5, 1_000, 3), "0.005");
         assert_eq!(decimal(12_345_678_900_000, 1_000_000, 1), "12,345,678.9");
         assert_eq!(decimal(1_500, 1_000, 0), "2");
-        assert_eq!(grouped(1_000_000), "1,000,000");
-        assert_eq!(grouped(999), "999");
     }
 
     #[test]

@@ -175,6 +175,18 @@ pub(super) struct AgentReport {
     events: Option<Events>,
     pub(super) missed_in_coverage: Option<u64>,
     pub(super) host: Block,
+    pub(super) gpus: Vec<Gpu>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Gpu {
+    pub(super) reading: Reading,
+}
+
+/// What reading one GPU cost, by the product's own count.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Reading {
+    pub(super) cpu_us: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -256,7 +268,7 @@ mod tests {
 
     fn report(events: &str) -> AgentReport {
         let json = format!(
-            r#"{{"format":"gpu-ledger-trace","events":{events},"missed_in_coverage":0,
+            r#"{{"format":"gpu-ledger-trace","events":{events},"missed_in_coverage":0,"gpus":[],
                 "host":{{"accounts":[],"settlements":[]}}}}"#
         );
         AgentReport::parse(json.as_bytes()).unwrap()

@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::minute_reader::MinuteRead;
 use super::report::{Account, Block, Gpu, Report, Settled};
 use super::truth::Agreement;
+use crate::number::grouped;
 
 /// Columns of a terminal as it always was; it has 24 lines.
 const COLUMNS: usize = 80;
@@ -308,19 +309,6 @@ fn listed(items: Vec<String>) -> String {
     let shown: Vec<String> = items.into_iter().take(NAMED_MAX).collect();
     let shown = shown.join(", ");
     if more == 0 { shown } else { format!("{more} more besides {shown}") }
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `part` of `whole`, one decimal, floored: what is not whole never reads 100 %.

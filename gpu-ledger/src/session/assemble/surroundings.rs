@@ -15,7 +15,10 @@ use crate::unknown::{Unknown, UnknownReason};
 
 /// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
 pub(super) fn uncovered(gpu: &GpuRows, period: Span) -> Vec<Span> {
-    let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !gpu.accounting_off);
+    // Where the driver hides its dead rows, any moment may belong to one of them.
+    let hides = |unknown: &Unknown| unknown.reason == UnknownReason::DeadRowsHiddenByPidNamespace;
+    let blind = gpu.accounting_off || gpu.unknowns.iter().any(hides);
+    let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !blind);
     let Some((first, last)) = reads else { return vec![period] };
     // What the first read showed was so when the period, which begins after it, began.
     let (start, end) = (first.began, last.began);

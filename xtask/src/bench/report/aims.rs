@@ -3,11 +3,12 @@
 use super::super::paired::Paired;
 use super::super::simulated::DriverCost;
 use super::super::statistics::{ONE_PPM, Quartiles};
-use super::super::text::{decimal, grouped, table};
+use super::super::text::{decimal, table};
 use super::super::tracer::{EVENTS_PER_PROCESS, Tracer};
 use super::{
     KIB_PER_MIB, LoadRows, LongRun, NS_PER_S, Report, Row, cells, core_ppm, mib, missed, percent,
 };
+use crate::number::grouped;
 
 /// Time with the tracer to time without.
 const AIM_RATIO_PPM: u64 = 1_020_000;
@@ -100,8 +101,7 @@ impl DriverCost {
     fn aims(&self) -> Vec<Vec<String>> {
         // The product's own count is of the calls alone, which is what the aim is about; the
         // threads' time holds also what the product does with the answers.
-        let calls_ns = self.reported_ns.unwrap_or(self.threads_ns);
-        let ppm = core_ppm(calls_ns, self.elapsed_ns, self.gpus);
+        let ppm = core_ppm(self.reported_ns, self.elapsed_ns, self.gpus);
         vec![vec![
             // The aim is for 10,000 a second, which not every machine can start.
             format!("driver calls' CPU, of a core per GPU, at {}", self.exits_per_s()),

@@ -6,8 +6,9 @@ use super::measure::ProgramCost;
 use super::paired::Paired;
 use super::simulated::DriverCost;
 use super::statistics::{ONE_PPM, Quartiles};
-use super::text::{decimal, grouped, table};
+use super::text::{decimal, table};
 use super::tracer::{Missed, Tracer};
+use crate::number::grouped;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
@@ -224,15 +225,12 @@ impl DriverCost {
 
     fn render(&self) -> String {
         let share = |ns, gpus| percent(core_ppm(ns, self.elapsed_ns, gpus));
-        let reported = match self.reported_ns {
-            Some(ns) => format!("{} of a core per GPU", share(ns, self.gpus)),
-            None => "not in its log".to_owned(),
-        };
+        let reported = share(self.reported_ns, self.gpus);
         let in_coverage = self.missed_in_coverage.map_or("null".to_owned(), grouped);
         format!(
             "Reading a simulated driver of {} GPU(s) in a storm of {} processes in {} s, {} GPU jobs \
              among them\n  driver threads, by the kernel:  {} of a core per GPU\n  \
-             driver calls, by the product:   {reported}\n  \
+             driver calls, by the product:   {reported} of a core per GPU\n  \
              whole agent:                    {} of a core\n  \
              settlements {}, missed_in_coverage {in_coverage}, missed {}\n",
             self.gpus,

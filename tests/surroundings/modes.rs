@@ -1,0 +1,76 @@
+//! Drivers that answer and keep no rows: accounting off, MIG, vGPU hosts, and setting the mode.
+
+use crate::support::Sim;
+use crate::traced::{Ended, Trace};
+
+const JOB: &str = "nvsim work --gpu 0 --ms 30";
+
+/// The job ran, and nothing says that the GPU was free while nobody kept rows.
+fn nothing_is_free(ended: &Ended) {
+    ended.exited(0);
+    assert_eq!(ended.report()["command"]["settlements"], serde_json::json!([]));
+    assert_eq!(ended.gpu_ms("free_ms"), 0);
+    assert_eq!(ended.gpu_ms("uncovered_ms"), ended.gpu_ms("period_ms"));
+    assert!(ended.gpu_ms("period_ms") > 0);
+    assert!(ended.report()["gpus"][0]["dead_rows_seen_max"].is_null());
+}
+
+#[test]
+fn accounting_that_is_off_is_said_with_its_remedy_and_left_off() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    for behaviour in ["observed", "documented"] {
+        sim.fault(&format!("disabled {behaviour}"));
+        let ended = Trace::on(&sim).script(JOB).run();
+        let reason = "accounting-mode-disabled";
+        ended.names(reason, "--enable-accounting").unknown(reason);
+        nothing_is_free(&ended);
+    }
+    // The traces above changed nothing: whoever asks for more is refused for the same reason.
+    let strict = Trace::on(&sim).words("--strict").script("echo ran").run();
+    strict.exited(2).says("not started: --strict").says("accounting-mode-disabled");
+    assert_eq!(strict.out, "");
+    let watching = Trace::on(&sim).words("--for 100ms").run();
+    watching.exited(2).unknown("accounting-mode-disabled");
+}
+
+#[test]
+fn accounting_is_enabled_on_request_and_then_everything_is_known() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let ended = Trace::on(&sim).words("--enable-accounting --strict").script(JOB).run();
+    ended.exited(0);
+    assert_eq!(ended.programs(), ["nvsim"]);
+    assert!(!ended.err.contains("accounting-mode-disabled"), "{}", ended.err);
+    let after = Trace::on(&sim).script(JOB).run();
+    assert_eq!(after.exited(0).programs(), ["nvsim"], "it did not stay on");
+}
+
+#[test]
+fn whoever_may_not_enable_accounting_is_told_so() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    sim.fault("not-root on");
+    let ended = Trace::on(&sim).words("--enable-accounting").script(JOB).run();
+    let unknown = ended.names("no-permission", "root").unknown("no-permission");
+    assert_eq!(unknown["call"], "nvmlDeviceSetAccountingMode");
+    assert_eq!(unknown["code"], 4);
+    ended.unknown("accounting-mode-disabled");
+    nothing_is_free(&ended);
+}
+
+#[test]
+fn mig_and_vgpu_hosts_are_told_apart_from_accounting_that_is_off() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let expected = [
+        ("mig", "accounting-unavailable-mig", "MIG"),
+        ("vgpu-host", "accounting-unavailable-vgpu-host", "guests"),
+    ];
+    for (fault, reason, remedy) in expected {
+        sim.fault(&format!("{fault} on"));
+        let ended = Trace::on(&sim).script(JOB).run();
+        ended.names(reason, remedy).unknown(reason);
+        nothing_is_free(&ended);
+        let strict = Trace::on(&sim).words("--strict").script("echo ran").run();
+        strict.exited(2).says(reason);
+        assert_eq!(strict.out, "");
+        sim.fault(&format!("{fault} off"));
+    }
+}
