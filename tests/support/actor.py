@@ -3,6 +3,7 @@
     open I    hold GPU I
     close     let the last one go
     fork I    let a child, by fork alone, hold GPU I; prints its pid
+    keep      let a child, by fork alone, keep duplicates of all descriptors; prints its pid
     kill PID  end such a child
     exec ...  become another program
 Every line is answered by one line on standard output when it is done.
@@ -42,6 +43,13 @@ def child_holds(gpu):
     return pid
 
 
+def child_keeps():
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    return pid
+
+
 def main():
     held = []
     for line in sys.stdin:
@@ -53,6 +61,8 @@ def main():
             held.pop().close()
         elif word == "fork":
             answer = str(child_holds(int(rest[0])))
+        elif word == "keep":
+            answer = str(child_keeps())
         elif word == "kill":
             os.kill(int(rest[0]), signal.SIGKILL)
             os.waitpid(int(rest[0]), 0)

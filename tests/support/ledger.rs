@@ -98,10 +98,14 @@ impl Sim {
 
     /// What the model holds of the first GPU.
     pub(crate) fn state(&self) -> Value {
-        let output = self.program("fault").arg("state").output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all: Value = serde_json::from_str(&self.ask("state")).unwrap();
         all[0].clone()
+    }
+
+    /// The same as `nvsim fault` with these words, without a process for it.
+    fn ask(&self, words: &str) -> String {
+        let words: Vec<&str> = words.split(' ').collect();
+        nvsim::fault::ask(&self.socket(), &words).unwrap()
     }
 
     /// Waits until so many reads that began from now on are over, by whoever reads.
@@ -110,10 +114,16 @@ impl Sim {
     /// call that each read makes twice, and as long as any client is connected nothing else follows.
     pub(crate) fn reads_pass(&self, reads: usize) {
         for _ in 0..2 * reads + 2 {
-            self.fault("after nvmlDeviceGetAccountingMode persistence off");
+            self.ask("after nvmlDeviceGetAccountingMode persistence off");
             poll("the driver is read", || (self.state()["persistence"] == false).then_some(()));
-            self.fault("persistence on");
+            self.ask("persistence on");
         }
+    }
+
+    /// From now on, until healed, no list is read: every read fails, and those before are over.
+    pub(crate) fn lists_fail(&self) {
+        self.ask("code nvmlDeviceGetAccountingPids --code 999");
+        self.reads_pass(1);
     }
 
     /// The workload under another name, as a program of its own.

@@ -17,9 +17,10 @@ fn ten_contexts_with_reads_in_between_are_ten_settlements() {
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), []);
     assert_ten(&report);
-    // A lone row that is replaced proves nothing of others, unless its successor was seen open.
+    // A lone row that is replaced proves nothing of others, unless its successor was seen open. How
+    // many there may have been is not known where processes hold a GPU that were not seen to open it.
     let gaps = gaps(&report);
-    let harmless = |gap: &Gap| gap.cause == "row-overwritten" && gap.size == Some(0);
+    let harmless = |gap: &Gap| gap.cause == "row-overwritten" && matches!(gap.size, None | Some(0));
     assert!(gaps.iter().all(harmless), "{gaps:?}");
 }
 
@@ -65,11 +66,11 @@ fn contexts_between_which_nobody_read_are_counted_where_one_was_seen_open() {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let watching = sim.watch(&["--call-deadline", "10m"]);
+    let watching = sim.watch(&[]);
     let mut actor = sim.actor("sweep.py");
     actor.told("open 0");
     sim.reads_pass(1);
-    sim.fault("hang nvmlDeviceGetAccountingPids");
+    sim.lists_fail();
     actor.told("close");
     for _ in 2..=10 {
         actor.told("open 0");

@@ -62,7 +62,7 @@ fn all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right
     let (executed, forked) = end(start(&sim));
     assert_eq!(sim.until_ended(500).len(), 500);
     let report = watching.report();
-    assert_eq!(sim.faults_of(&report), []);
+    assert_eq!(sim.faults_of(&report), [], "{} {}", report["gpus"], report["coverage"]);
     assert_eq!(report["events"]["lost"], 0);
     assert!(report["events"]["received"].as_u64().unwrap() >= 4 * PROCESSES_EACH * 3);
     assert_eq!(gaps(&report).len(), 0, "{}", report["coverage"]);

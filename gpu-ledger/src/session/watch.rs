@@ -144,7 +144,8 @@ impl Watch {
         // Where rows came of processes that were never seen to touch, every exit may have left one.
         let trusted = self.rows_untouched == 0;
         for gpu in self.gpus.values_mut() {
-            if lost {
+            // Where some touch unseen, those that were seen are not all.
+            if lost || !trusted {
                 gpu.exits_lost();
             }
             let mut provoked = lost;
