@@ -23,7 +23,8 @@ fn two_traces_at_once_each_name_their_own_command() {
 #[test]
 fn a_trace_within_a_trace_names_the_job_in_both() {
     let sim = Sim::start(&["--gpus", "1"]);
-    let trace = Trace::on(&sim);
+    // The outer trace sees the whole host, other tests' storms included, while the inner one starts.
+    let trace = Trace::on(&sim).words("--ring-size 64MiB");
     let inner = trace.folder().join("inner.json");
     let script = format!(
         "'{ledger}' --nvml-library '{library}' trace --json --output '{inner}' -- \
