@@ -204,6 +204,16 @@ impl Driver {
         }
     }
 
+    /// The outcomes that wait already. Whoever is behind takes them all before anything else, or what
+    /// they prove is older by every one that still waits.
+    pub fn waiting(&mut self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        while let Ok(outcome) = self.outcomes.try_recv() {
+            reports.push(Report::Read(Box::new(outcome)));
+        }
+        reports
+    }
+
     /// The calls that hang now.
     #[must_use]
     pub fn stalls(&self) -> Vec<Stall> {

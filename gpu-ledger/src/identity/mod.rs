@@ -12,7 +12,7 @@ mod procfs;
 mod program;
 
 pub use cgroup::{CGROUP_NAMES_MAX, CgroupMounts, CgroupPaths, CgroupScan};
-pub use lifetimes::{Applied, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
+pub use lifetimes::{Applied, EvictedLately, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
 pub use procfs::{ARGV_KEPT_MAX, Procfs, SeenProcess, Snapshot};
 pub use program::{Program, ProgramKind, argv_cut_word, argv_words};
 

@@ -30,7 +30,7 @@ use crate::session::launch::STATUS_FAILED_BEFORE;
 use crate::session::output::Output;
 use crate::session::report::Report;
 use crate::session::watch::Watch;
-use crate::unit::BootNs;
+use crate::unit::{BootNs, Pid};
 
 /// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
 /// every event would cost more than the event (an interrupt to oneself, dear in a virtual machine).
@@ -114,6 +114,7 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
             return Ok(STATUS_FAILED_BEFORE);
         }
     };
+    watch.root_pid = traced.child.as_ref().map(|child| Pid(child.id()));
     watch_until_over(&mut watch, &mut traced, &mut interrupts).await?;
     settle(options, &mut watch, &mut interrupts).await?;
     let report = assemble::report(options, &mut watch, began, traced.status)?;
@@ -182,26 +183,11 @@ async fn watch_until_over(
                 }
             }
         }
-        find_root(watch, traced);
         let Some(child) = &mut traced.child else { continue };
         if let Some(status) = child.try_wait()? {
             traced.status = Some(status);
             return Ok(());
         }
-    }
-}
-
-/// The command's own identity, as soon as its fork was seen: its tree is told by descent from it.
-fn find_root(watch: &mut Watch, traced: &Traced) {
-    if watch.root.is_some() {
-        return;
-    }
-    let Some(child) = &traced.child else { return };
-    let pid = crate::unit::Pid(child.id());
-    let bearer = watch.processes.lifetimes.of_pid(pid).next_back().map(|life| life.key);
-    if let Some(key) = bearer {
-        watch.processes.lifetimes.pin(&key);
-        watch.root = Some(key);
     }
 }
 

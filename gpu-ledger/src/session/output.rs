@@ -56,7 +56,14 @@ impl Output {
             }
             // A link is followed, so that what is replaced is the file and not the link.
             Ok(_) => Self::beside(std::fs::canonicalize(&path).map_err(failed)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::beside(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A link to nowhere would be replaced, which nobody asked for.
+                if std::fs::symlink_metadata(&path).is_ok() {
+                    Err(failed(error))
+                } else {
+                    Self::beside(path)
+                }
+            }
             Err(error) => Err(failed(error)),
         }
     }

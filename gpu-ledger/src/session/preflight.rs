@@ -56,6 +56,9 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     let mut watch =
         Watch::new(options.clock.clone(), host_name(), processes, opened.await, touch_off_because);
     watch.unknowns.extend(missing.iter().map(|one| one.unknown.clone()));
+    if options.device_touch && watch.touch_off_because.is_some() {
+        watch.unknowns.insert(Unknown::of(UnknownReason::DeviceTouchOff));
+    }
     if dead_rows_hidden {
         watch.unknowns.insert(Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace));
     }

@@ -11,7 +11,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Clock, ClockHistory, Stamp};
 use crate::coverage::{Coverage, Gap};
-use crate::identity::{Applied, CgroupMounts, CgroupPaths, ForgetProof, Lifetimes, Procfs};
+use crate::identity::{
+    Applied, CgroupMounts, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Procfs,
+};
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
 use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
 use crate::session::launch::PROBE_WORD;
@@ -52,7 +54,11 @@ pub(super) struct Processes {
     clock: Clock,
     pub(super) history: ClockHistory,
     pub(super) lifetimes: Lifetimes,
+    /// What the join goes by: intervals in which events were not received.
     pub(super) coverage: Coverage,
+    /// Intervals in which lifetimes began that had to go early. No event was lost in them, so they cost
+    /// nobody else a name.
+    evictions: Vec<Gap>,
     cgroups: CgroupPaths,
     mounts: CgroupMounts,
     procfs: Procfs,
@@ -106,6 +112,7 @@ impl Processes {
             history,
             lifetimes: Lifetimes::default(),
             coverage: Coverage { start, end: start, gaps },
+            evictions: Vec::new(),
             cgroups: CgroupPaths::default(),
             mounts,
             procfs: Procfs::new(PathBuf::from("/proc")),
@@ -167,7 +174,33 @@ impl Processes {
         }
         self.coverage.end = began;
         self.close_gaps();
+        self.note_evicted();
         exited
+    }
+
+    /// Lifetimes that had to go before their rows were read are a gap: their names are lost.
+    fn note_evicted(&mut self) {
+        let Some(EvictedLately { from, to, count }) = self.lifetimes.take_evicted() else { return };
+        let stamps = self.history.stamp_of(from).zip(self.history.stamp_of(to));
+        let Some((from, to)) = stamps else { return };
+        let cause = GapCause::QueueOverflow;
+        match self.evictions.last_mut().filter(|last| from <= last.to) {
+            Some(last) => {
+                last.from = last.from.min(from);
+                last.to = last.to.max(to);
+                last.size = last.size.and_then(|size| size.checked_add(count));
+            }
+            None => {
+                self.evictions.push(Gap { cause, gpu: None, from, to, size: Some(count) });
+            }
+        }
+    }
+
+    /// Coverage with all its gaps, those of a full table among them.
+    pub(super) fn coverage_in_all(&self) -> Coverage {
+        let mut coverage = self.coverage.clone();
+        coverage.gaps.extend(self.evictions.iter().cloned());
+        coverage
     }
 
     /// A loss ends when procfs was read again: from then on what lives is known anew.

@@ -50,8 +50,8 @@ pub struct Report {
     /// Final rows that coverage should have named and did not: anything but 0 is a bug. Null where
     /// there was no coverage to miss anything in.
     pub missed_in_coverage: Option<u64>,
-    /// When and what could be seen; null where no process event could be had.
-    pub coverage: Option<CoverageLines>,
+    /// When and what could be seen.
+    pub coverage: CoverageLines,
 }
 
 /// The traced command.
@@ -61,9 +61,22 @@ pub struct Command {
     pub argv: Vec<String>,
     /// Its exit status, 128 + n after signal n; null where it could not be had.
     pub exit_status: Option<i32>,
+    /// Every process it was, GPU or not, by the program it ran last; null without process events.
+    pub processes: Option<Vec<Processes>>,
     /// Its settlements and accounts.
     #[serde(flatten)]
     pub block: Block,
+}
+
+/// The processes of the command that ran one program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Processes {
+    /// The program.
+    pub program: String,
+    /// How many ended.
+    pub ended: u64,
+    /// How many outlive the trace.
+    pub running: u64,
 }
 
 /// Settlements of one part of the host, and their sum by account.
@@ -287,7 +300,7 @@ impl Report {
             && self.unattributed.is_empty()
             && self.disputed.is_empty()
             && self.missed_in_coverage == Some(0)
-            && self.coverage.as_ref().is_some_and(|coverage| coverage.gaps.is_empty())
+            && self.coverage.gaps.is_empty()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::escape::escape;
-use crate::session::report::{Account, Block, Gpu, Open, Report, Settled};
+use crate::session::report::{Account, Block, Gpu, Open, Processes, Report, Settled};
 use crate::unit::{Bytes, Ms};
 use crate::unknown::GapCause;
 
@@ -39,6 +39,9 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
         let words = escape(command.argv.join(" ").as_bytes()).to_string();
         let words = clip(&words, 76 - status.len() - "command ()".len());
         writeln!(page, "\ncommand {words} ({status})")?;
+        if let Some(processes) = &command.processes {
+            writeln!(page, "  ran: {}", clip(&ran(processes), 72))?;
+        }
         write_block(page, &command.block, "held no GPU that the driver has a row for")?;
         writeln!(page, "\nrest of the host")?;
     } else {
@@ -93,6 +96,18 @@ fn write_block(page: &mut String, block: &Block, empty: &str) -> fmt::Result {
         write_account(page, account, &own)?;
     }
     Ok(())
+}
+
+/// The command's processes by program: `whisper-cli 200, sh 1`.
+fn ran(processes: &[Processes]) -> String {
+    let words = processes.iter().map(|one| {
+        let running = match one.running {
+            0 => String::new(),
+            running => format!(" ({running} still running)"),
+        };
+        format!("{} {}{running}", one.program, one.ended.saturating_add(one.running))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt::Result {
@@ -249,16 +264,15 @@ fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
 }
 
 fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
-    match (&report.coverage, report.events) {
-        (Some(coverage), Some(events)) => {
-            writeln!(page, "coverage {} to {}", coverage.start, coverage.end)?;
-            writeln!(
-                page,
-                "  {} covered; events: {} produced = {} received + {} lost",
-                coverage.covered_ms, events.produced, events.received, events.lost
-            )?;
-        }
-        _ => writeln!(page, "coverage none: no process could be named by its events")?,
+    let coverage = &report.coverage;
+    writeln!(page, "coverage {} to {}", coverage.start, coverage.end)?;
+    match report.events {
+        Some(events) => writeln!(
+            page,
+            "  {} covered; events: {} produced = {} received + {} lost",
+            coverage.covered_ms, events.produced, events.received, events.lost
+        )?,
+        None => writeln!(page, "  none of it covered: no process could be named by its events")?,
     }
     for gpu in &report.gpus {
         match gpu.dead_rows_seen_max {
@@ -273,15 +287,11 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
         write_reading(page, gpu)?;
     }
     write_touch(page, report)?;
-    let gaps = report.coverage.as_ref().map_or(&[][..], |coverage| &coverage.gaps);
-    let causes = GapCause::ALL.len();
-    if report.coverage.is_none() {
-        writeln!(page, "not seen: every process; see unknown below")?;
-    } else if gaps.is_empty() {
-        writeln!(page, "not seen: nothing; {causes} causes checked")?;
+    if coverage.gaps.is_empty() {
+        writeln!(page, "not seen: nothing; {} causes checked", GapCause::ALL.len())?;
     } else {
         writeln!(page, "not seen:")?;
-        for gap in gaps {
+        for gap in &coverage.gaps {
             let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
             writeln!(page, "  {}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
         }

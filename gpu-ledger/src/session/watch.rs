@@ -22,6 +22,11 @@ use crate::settlement::{
 use crate::unit::{BootNs, GpuUuid, Pid, Span};
 use crate::unknown::{NamelessReason, Unknown, UnknownReason};
 
+/// Programs of the command that are told by name; processes of further ones are counted together.
+const PROGRAMS_TOLD_MAX: usize = 1_000;
+/// What those are counted as.
+const OTHER_PROGRAMS: &str = "(other programs)";
+
 /// A settlement and where it stands in the report.
 pub(super) struct Entry {
     pub(super) settlement: Settlement,
@@ -56,8 +61,12 @@ pub(super) struct Watch {
     pub(super) entries: Vec<Entry>,
     pub(super) books: Books,
     pub(super) unknowns: BTreeSet<Unknown>,
-    /// The traced command's process.
-    pub(super) root: Option<ProcessKey>,
+    /// The traced command's pid, once it was started.
+    pub(super) root_pid: Option<Pid>,
+    /// The traced command's process, once its fork was seen.
+    root: Option<ProcessKey>,
+    /// Processes of the command that ended, by program.
+    ended_of_command: BTreeMap<String, u64>,
     /// Ended processes that had touched a GPU, and that no row was found for yet.
     pub(super) awaiting_row: BTreeMap<ProcessKey, BootNs>,
     /// Processes that touched a GPU and ended without a row.
@@ -101,7 +110,9 @@ impl Watch {
             entries: Vec::new(),
             books: Books::default(),
             unknowns,
+            root_pid: None,
             root: None,
+            ended_of_command: BTreeMap::new(),
             awaiting_row: BTreeMap::new(),
             touched_without_row: 0,
             rows_untouched: 0,
@@ -131,7 +142,20 @@ impl Watch {
     pub(super) fn handle(&mut self, wake: Wake) -> anyhow::Result<()> {
         match wake {
             Wake::RingFills => self.drain(),
-            Wake::Driver(report) => self.take(report)?,
+            Wake::Driver(report) => {
+                let mut reports = vec![report];
+                if let Some((_, driver)) = &mut self.driver {
+                    reports.extend(driver.waiting());
+                }
+                // After the reports and before any is acted on: every event up to the last read's end.
+                self.drain();
+                for report in reports {
+                    self.take(report)?;
+                }
+                self.settle_awaited();
+                self.forget();
+                self.set_pace();
+            }
         }
         Ok(())
     }
@@ -140,6 +164,10 @@ impl Watch {
     pub(super) fn drain(&mut self) {
         let losses_before = self.processes.coverage.gaps.len();
         let exits = self.processes.drain();
+        self.find_root();
+        for exit in &exits {
+            self.count_of_command(&exit.key);
+        }
         let lost = self.processes.coverage.gaps.len() > losses_before;
         // Where rows came of processes that were never seen to touch, every exit may have left one.
         let trusted = self.rows_untouched == 0;
@@ -174,6 +202,49 @@ impl Watch {
         self.set_pace();
     }
 
+    /// The command's own identity, as soon as its fork was seen: its tree is told by descent from it.
+    fn find_root(&mut self) {
+        let (None, Some(pid)) = (self.root, self.root_pid) else { return };
+        let bearer = self.processes.lifetimes.of_pid(pid).next_back().map(|life| life.key);
+        if let Some(key) = bearer {
+            self.processes.lifetimes.pin(&key);
+            self.root = Some(key);
+        }
+    }
+
+    fn count_of_command(&mut self, key: &ProcessKey) {
+        if !self.is_in_command(key) {
+            return;
+        }
+        let mut program = self.last_program(key);
+        let known = self.ended_of_command.contains_key(&program);
+        if !known && self.ended_of_command.len() >= PROGRAMS_TOLD_MAX {
+            OTHER_PROGRAMS.clone_into(&mut program);
+        }
+        let count = self.ended_of_command.entry(program).or_insert(0);
+        *count = count.saturating_add(1);
+    }
+
+    /// The program that a process ran last.
+    fn last_program(&self, key: &ProcessKey) -> String {
+        let lifetimes = &self.processes.lifetimes;
+        let last = lifetimes.get(key).and_then(|life| life.images.last()).map(|image| image.since);
+        let program = last.and_then(|since| lifetimes.program_at(key, since));
+        unclassified(program.as_ref()).to_string()
+    }
+
+    /// Every program of the command, with how many of its processes ended and how many run.
+    pub(super) fn programs_of_command(&self) -> BTreeMap<String, (u64, u64)> {
+        let ended = self.ended_of_command.iter().map(|(name, count)| (name.clone(), (*count, 0)));
+        let mut programs: BTreeMap<String, (u64, u64)> = ended.collect();
+        let living = self.processes.lifetimes.iter().filter(|life| life.ended.is_none());
+        for lifetime in living.filter(|life| self.is_in_command(&life.key)) {
+            let (_, running) = programs.entry(self.last_program(&lifetime.key)).or_insert((0, 0));
+            *running = running.saturating_add(1);
+        }
+        programs
+    }
+
     /// Rows of dead processes are read quickly until final, everything else at leisure.
     fn set_pace(&self) {
         for gpu in self.gpus.values() {
@@ -199,7 +270,6 @@ impl Watch {
     }
 
     fn take_read(&mut self, outcome: &ReadOutcome) -> anyhow::Result<()> {
-        self.drain();
         // An empty list is in doubt only until a later one tells more: the last read's doubt counts.
         let lasting = outcome.unknowns.iter();
         let lasting = lasting.filter(|unknown| unknown.reason != UnknownReason::EmptyAccountedList);
@@ -225,9 +295,6 @@ impl Watch {
                 | Finding::KeysForgotten { .. } => {}
             }
         }
-        self.settle_awaited();
-        self.forget();
-        self.set_pace();
         Ok(())
     }
 

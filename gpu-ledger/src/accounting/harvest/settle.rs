@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::booked::Recall;
-use super::continuity::{Verdict, judge};
+use super::continuity::{DEAD_ROWS_MAX, Verdict, judge};
 use super::state::{DeadRow, Listed, PidState, ended_before};
 use super::tracked::{Fate, Tracked, fate, loss};
 use super::{Harvest, LastList};
@@ -275,7 +275,8 @@ impl Harvest {
             self.nameless.retain(|pid, _| now.states.contains_key(pid));
         }
         let dead = now.dead();
-        self.dead_rows_max = self.dead_rows_max.max(dead.len());
+        // Rows that die while a list is being read can make it longer than the store is.
+        self.dead_rows_max = self.dead_rows_max.max(dead.len().min(DEAD_ROWS_MAX));
         let was_empty = self.last.as_ref().filter(|last| !last.off_since);
         let empty_since = now
             .order

@@ -66,7 +66,20 @@ pub(super) struct Departed {
     /// First start and last end of the evicted that are not remembered one by one.
     evicted_beyond: Option<(BootNs, BootNs)>,
     evicted_count: u64,
+    /// Those evicted since the caller last asked.
+    evicted_lately: Option<EvictedLately>,
     lineage_cut_count: u64,
+}
+
+/// Lifetimes that went under a memory limit: a gap in what can be named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EvictedLately {
+    /// The first of their births.
+    pub from: BootNs,
+    /// The last of their ends.
+    pub to: BootNs,
+    /// How many.
+    pub count: u64,
 }
 
 impl Departed {
@@ -103,6 +116,13 @@ impl Departed {
 
     fn evict(&mut self, key: ProcessKey, ended: BootNs) {
         self.evicted_count = self.evicted_count.saturating_add(1);
+        let lately =
+            self.evicted_lately.unwrap_or(EvictedLately { from: key.start, to: ended, count: 0 });
+        self.evicted_lately = Some(EvictedLately {
+            from: lately.from.min(key.start),
+            to: lately.to.max(ended),
+            count: lately.count.saturating_add(1),
+        });
         self.evicted.insert(key, Evicted { ended });
         self.evicted_order.push_back(key);
         while self.evicted_order.len() > EVICTED_MAX {
@@ -178,6 +198,11 @@ impl Lifetimes {
     #[must_use]
     pub const fn evicted(&self) -> u64 {
         self.departed.evicted_count
+    }
+
+    /// What went under a memory limit since this was last asked.
+    pub fn take_evicted(&mut self) -> Option<EvictedLately> {
+        self.departed.evicted_lately.take()
     }
 
     /// Dead ancestors of living processes that went under a memory limit: descent *from them* can

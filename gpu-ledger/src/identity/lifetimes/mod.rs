@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use eviction::{ForgetProof, Limits};
+pub use eviction::{EvictedLately, ForgetProof, Limits};
 pub use record::IMAGES_MAX;
 pub use reseed::Seeded;
 

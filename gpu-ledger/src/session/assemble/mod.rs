@@ -73,6 +73,7 @@ pub(super) fn report(
         command: (!options.argv.is_empty()).then(|| Command {
             argv: argv.collect(),
             exit_status: status.map(super::exit_status_of),
+            processes: events.map(|_| processes(watch)),
             block: command,
         }),
         host,
@@ -85,8 +86,18 @@ pub(super) fn report(
         missed_in_coverage: events.map(|_| surroundings::missed(watch)),
         events,
         device_touch: surroundings::device_touch(watch),
-        coverage: events.map(|_| surroundings::coverage(watch)),
+        coverage: surroundings::coverage(watch),
     })
+}
+
+/// What ran under the command, most first.
+fn processes(watch: &Watch) -> Vec<report::Processes> {
+    let programs = watch.programs_of_command().into_iter();
+    let mut processes: Vec<report::Processes> = programs
+        .map(|(program, (ended, running))| report::Processes { program, ended, running })
+        .collect();
+    processes.sort_by_key(|one| std::cmp::Reverse(one.ended.saturating_add(one.running)));
+    processes
 }
 
 /// From the first reads' end to the beginning of the oldest of the last ones: in between
@@ -147,7 +158,12 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
     let named = settlement.attribution.named();
     let content = named.map(|named| &*named.image.content);
     let seen = parts.alone.0.saturating_add(parts.shared.0);
-    let busy = settlement.busy.as_ref();
+    // A percentage of a span that contradicts the clock is none.
+    let busy = settlement.busy.as_ref().filter(|_| settlement.dispute.is_none());
+    let uncovered = match settlement.dispute {
+        None => Ms(settlement.row.held.0.saturating_sub(seen)),
+        Some(_) => parts.uncovered,
+    };
     Settled {
         id: settlement.id.to_string(),
         host: settlement.host.to_string(),
@@ -159,7 +175,7 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
         held_ms: settlement.row.held,
         alone_ms: parts.alone,
         shared_ms: parts.shared,
-        uncovered_ms: Ms(settlement.row.held.0.saturating_sub(seen)),
+        uncovered_ms: uncovered,
         asleep_ms: settlement.asleep.known().copied(),
         busy_ms_low: busy.map(|busy| busy.low),
         busy_ms_high: busy.map(|busy| busy.high),

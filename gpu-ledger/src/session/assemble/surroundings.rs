@@ -29,27 +29,26 @@ pub(super) fn uncovered(gpu: &GpuRows, period: Span) -> Vec<Span> {
 /// Final rows that should have a name and have none.
 pub(super) fn missed(watch: &Watch) -> u64 {
     let settlements = watch.entries.iter().map(|entry| &entry.settlement);
-    let missed = missed_in_coverage(settlements, &watch.processes.coverage);
+    let missed = missed_in_coverage(settlements, &watch.processes.coverage_in_all());
     u64::try_from(missed).unwrap_or(u64::MAX)
 }
 
 /// Coverage with all its gaps, those of events and those of each GPU's rows.
 pub(super) fn coverage(watch: &Watch) -> CoverageLines {
-    let coverage = &watch.processes.coverage;
+    let coverage = watch.processes.coverage_in_all();
     let of_rows = watch.gpus.values().flat_map(|gpu| &gpu.gaps);
     let mut gaps: Vec<&Gap> = coverage.gaps.iter().chain(of_rows).collect();
     gaps.sort_by_key(|gap| (gap.from, gap.to, gap.cause));
     CoverageLines {
         start: rfc3339(coverage.start.wall),
         end: rfc3339(coverage.end.wall),
-        covered_ms: covered(watch),
+        covered_ms: covered(&coverage),
         gaps: gaps.into_iter().map(line).collect(),
     }
 }
 
 /// The time between start and end less the union of the gaps in process events, by the boot clock.
-fn covered(watch: &Watch) -> Ms {
-    let coverage = &watch.processes.coverage;
+fn covered(coverage: &Coverage) -> Ms {
     let blind = coverage.gaps.iter().filter(|gap| blinds_processes(gap.cause));
     let mut gaps: Vec<(u64, u64)> =
         blind.map(|gap| (gap.from.boot.0, gap.to.boot.0.min(coverage.end.boot.0))).collect();
