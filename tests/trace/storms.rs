@@ -1,7 +1,6 @@
 //! Twenty thousand short processes, five hundred of them GPU jobs.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,9 +23,6 @@ fn tiny(sim: &Sim) -> std::path::PathBuf {
     assert!(status.unwrap().success(), "a C compiler is one of this project's requirements");
     program
 }
-
-/// What is promised is promised of one such storm on two cores, and each tracer sees both.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn start(sim: &Sim) -> Vec<Child> {
     let tiny = tiny(sim);
@@ -61,7 +57,6 @@ fn all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right
     if !can_trace("all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right") {
         return;
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&[]);
     let (executed, forked) = end(start(&sim));
@@ -86,7 +81,6 @@ fn a_small_ring_whose_reader_is_paused_counts_every_loss_and_misnames_nobody() {
     if !can_trace("a_small_ring_whose_reader_is_paused_counts_every_loss_and_misnames_nobody") {
         return;
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&["--ring-size", "64KiB"]);
     let storms = start(&sim);

@@ -174,3 +174,17 @@ pub enum Event {
     /// A device touch.
     DeviceTouch(DeviceTouch),
 }
+
+impl Event {
+    /// When it happened.
+    #[must_use]
+    pub const fn at(&self) -> BootNs {
+        match self {
+            Self::Fork(fork) => fork.subject.at,
+            Self::Exec(exec) => exec.subject.at,
+            Self::Exit(exit) => exit.subject.at,
+            Self::CgroupMade(made) => made.at,
+            Self::DeviceTouch(touch) => touch.subject.at,
+        }
+    }
+}

@@ -149,14 +149,14 @@ async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked)) {
         tokio::select! {
-            wake = watch.next() => watch.handle(wake)?,
+            wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
         }
         if watch.gpus.values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
             break;
         }
     }
-    watch.drain();
+    watch.advance(None)?;
     Ok(())
 }
 
@@ -172,8 +172,8 @@ async fn watch_until_over(
     let far = Instant::now() + Duration::from_secs(u64::from(u32::MAX));
     loop {
         tokio::select! {
-            _ = tick.tick() => watch.drain(),
-            wake = watch.next() => watch.handle(wake)?,
+            _ = tick.tick() => watch.advance(None)?,
+            wake = watch.next() => watch.advance(Some(wake))?,
             _ = children.recv() => {}
             () = sleep_until(traced.until.unwrap_or(far)) => return Ok(()),
             interrupt = interrupts.next() => {
@@ -197,7 +197,7 @@ async fn settle(
     watch: &mut Watch,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
-    watch.drain();
+    watch.advance(None)?;
     let ended: BootNs = watch.clock.now().boot;
     let deadline = Instant::now() + options.settle_timeout;
     let mut tick = interval(DRAIN_INTERVAL);
@@ -206,8 +206,8 @@ async fn settle(
     }
     while watch.awaits_command(ended) {
         tokio::select! {
-            _ = tick.tick() => watch.drain(),
-            wake = watch.next() => watch.handle(wake)?,
+            _ = tick.tick() => watch.advance(None)?,
+            wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
             _ = interrupts.next() => break,
         }
@@ -225,11 +225,11 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
         tokio::select! {
-            wake = watch.next() => watch.handle(wake)?,
+            wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
         }
     }
-    watch.drain();
+    watch.advance(None)?;
     Ok(())
 }
 

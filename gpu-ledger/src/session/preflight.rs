@@ -152,7 +152,7 @@ async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
     };
     while waits(watch) {
         tokio::select! {
-            wake = watch.next() => if watch.handle(wake).is_err() { break },
+            wake = watch.next() => if watch.advance(Some(wake)).is_err() { break },
             () = sleep_until(deadline) => break,
         }
     }

@@ -66,8 +66,10 @@ pub(super) struct Processes {
     /// Which GPUs the living were seen to open, by minor number.
     touching: BTreeMap<ProcessKey, BTreeSet<u32>>,
     touched_count: u64,
-    /// Records that could not be decoded: each is a loss of its own.
-    undecoded: u64,
+    /// Events that were received and not applied yet, as they came.
+    pending: Vec<Event>,
+    /// Processes that ended and were not told yet.
+    exited: Vec<Exited>,
     /// Gaps at the end of the list that no scan of procfs has closed yet.
     gaps_open: usize,
 }
@@ -91,7 +93,8 @@ impl Processes {
         this.self_test()?;
         this.cgroups.scan(&this.mounts);
         this.rescan()?;
-        this.drain();
+        this.pull();
+        this.apply_until(None);
         // Whoever lived when the scan ended is known by it, whoever came later by events.
         this.coverage.start = this.clock.now();
         this.coverage.end = this.coverage.start;
@@ -119,7 +122,8 @@ impl Processes {
             tracer,
             touching: BTreeMap::new(),
             touched_count: 0,
-            undecoded: 0,
+            pending: Vec::new(),
+            exited: Vec::new(),
             gaps_open: 0,
         }
     }
@@ -134,8 +138,8 @@ impl Processes {
         }
     }
 
-    /// Takes everything that is in the ring, and turns what was lost into gaps.
-    pub(super) fn drain(&mut self) -> Vec<Exited> {
+    /// Takes everything out of the ring, and turns what was lost into gaps. Whether anything was.
+    pub(super) fn pull(&mut self) -> bool {
         let began = self.clock.now();
         self.history.observe(began);
         let Some(tracer) = &mut self.tracer else {
@@ -144,18 +148,18 @@ impl Processes {
             if let Some(gap) = self.coverage.gaps.first_mut() {
                 gap.to = began;
             }
-            return Vec::new();
+            return false;
         };
-        let mut events = Vec::new();
+        let pending = &mut self.pending;
         let mut undecoded = 0_u64;
         let losses = tracer.get_mut().drain_and_confirm(|event| match event {
-            Ok(event) => events.push(event),
+            Ok(event) => pending.push(event),
             Err(error) => {
                 tracing::error!(%error, "a record of our own kernel side cannot be read");
                 undecoded = undecoded.saturating_add(1);
             }
         });
-        let exited = events.iter().filter_map(|event| self.apply(event)).collect();
+        let gaps_before = self.coverage.gaps.len();
         match losses {
             Ok(losses) => {
                 for loss in losses {
@@ -169,13 +173,26 @@ impl Processes {
             }
         }
         if undecoded > 0 {
-            self.undecoded = self.undecoded.saturating_add(undecoded);
             self.lose(Some(self.coverage.end.boot), None, Some(undecoded), began);
         }
         self.coverage.end = began;
         self.close_gaps();
+        self.coverage.gaps.len() > gaps_before
+    }
+
+    /// Applies what was pulled, up to a moment or all of it, and tells who ended.
+    pub(super) fn apply_until(&mut self, until: Option<BootNs>) -> Vec<Exited> {
+        let (due, later) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|event: &Event| until.is_none_or(|until| event.at() <= until));
+        self.pending = later;
+        let due: Vec<Event> = due;
+        for event in &due {
+            let exited = self.apply(event);
+            self.exited.extend(exited);
+        }
         self.note_evicted();
-        exited
+        std::mem::take(&mut self.exited)
     }
 
     /// Lifetimes that had to go before their rows were read are a gap: their names are lost.
@@ -207,6 +224,14 @@ impl Processes {
     fn close_gaps(&mut self) {
         if self.gaps_open == 0 {
             return;
+        }
+        // Around a loss the order of what was received tells less than what procfs shows after it.
+        for event in std::mem::take(&mut self.pending) {
+            let exited = self.apply(&event);
+            self.exited.extend(exited);
+        }
+        for gap in self.coverage.gaps.iter().rev().take(self.gaps_open) {
+            self.lifetimes.event_gap(gap.from.boot, gap.to.boot);
         }
         if let Err(error) = self.rescan() {
             // The gaps stay open until a scan succeeds.
@@ -288,7 +313,6 @@ impl Processes {
     ) {
         let from = after.and_then(|at| self.history.stamp_of(at)).unwrap_or(self.coverage.start);
         let to = before.and_then(|at| self.history.stamp_of(at)).unwrap_or(now);
-        self.lifetimes.event_gap(from.boot, to.boot);
         let gap = Gap { cause: GapCause::EventLost, gpu: None, from, to, size };
         self.coverage.gaps.push(gap);
         self.gaps_open = self.gaps_open.saturating_add(1);
@@ -328,7 +352,8 @@ impl Processes {
     /// Stops the kernel side, takes what is left, and counts: now nothing is on its way any more,
     /// so produced = received + lost must hold exactly. `None` without events.
     pub(super) fn stop(&mut self) -> Option<Events> {
-        self.drain();
+        self.pull();
+        self.apply_until(None);
         let mut tracer = self.tracer.take()?.into_inner();
         if let Err(error) = tracer.detach() {
             tracing::error!(%error, "the kernel programs cannot be detached");

@@ -138,37 +138,48 @@ impl Watch {
         }
     }
 
-    /// Acts on it.
-    pub(super) fn handle(&mut self, wake: Wake) -> anyhow::Result<()> {
-        match wake {
-            Wake::RingFills => self.drain(),
-            Wake::Driver(report) => {
-                let mut reports = vec![report];
-                if let Some((_, driver)) = &mut self.driver {
-                    reports.extend(driver.waiting());
+    /// Moves on: acts on a report, on those that wait behind it, and on every event, in the order in
+    /// which it all happened. Each read is taken in when the events up to its end were, and before later
+    /// ones: so the table holds no more of the dead than one read to the next leaves.
+    pub(super) fn advance(&mut self, wake: Option<Wake>) -> anyhow::Result<()> {
+        let mut reports = Vec::new();
+        if let Some(Wake::Driver(report)) = wake {
+            reports.push(report);
+        }
+        if let Some((_, driver)) = &mut self.driver {
+            reports.extend(driver.waiting());
+        }
+        // After the reports: every event up to the last read's end is then in hand.
+        let lost = self.processes.pull();
+        self.absorb(lost, Some(BootNs(0)));
+        for report in reports {
+            match report {
+                DriverReport::Stalled(stall) => {
+                    if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
+                        gpu.stalled = true;
+                    }
+                    self.unknowns.insert(stall.unknown());
                 }
-                // After the reports and before any is acted on: every event up to the last read's end.
-                self.drain();
-                for report in reports {
-                    self.take(report)?;
+                DriverReport::Read(outcome) => {
+                    self.absorb(false, Some(outcome.window.ended.boot));
+                    self.take_read(&outcome)?;
+                    self.settle_awaited();
+                    self.forget();
                 }
-                self.settle_awaited();
-                self.forget();
-                self.set_pace();
             }
         }
+        self.absorb(false, None);
+        self.set_pace();
         Ok(())
     }
 
-    /// Takes what the ring holds, and asks for the reads that exits make useful.
-    pub(super) fn drain(&mut self) {
-        let losses_before = self.processes.coverage.gaps.len();
-        let exits = self.processes.drain();
+    /// Applies events up to a moment, and asks for the reads that exits make useful.
+    fn absorb(&mut self, lost: bool, until: Option<BootNs>) {
+        let exits = self.processes.apply_until(until);
         self.find_root();
         for exit in &exits {
             self.count_of_command(&exit.key);
         }
-        let lost = self.processes.coverage.gaps.len() > losses_before;
         // Where rows came of processes that were never seen to touch, every exit may have left one.
         let trusted = self.rows_untouched == 0;
         for gpu in self.gpus.values_mut() {
@@ -252,20 +263,6 @@ impl Watch {
                 !self.awaiting_row.is_empty() || gpu.open.iter().any(|row| self.is_dead(row.pid));
             let awaited = if dead_awaited { Awaited::Dead } else { Awaited::Open };
             gpu.worker().set_awaited(awaited);
-        }
-    }
-
-    /// Takes one report of the driver's side.
-    fn take(&mut self, report: DriverReport) -> anyhow::Result<()> {
-        match report {
-            DriverReport::Stalled(stall) => {
-                if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
-                    gpu.stalled = true;
-                }
-                self.unknowns.insert(stall.unknown());
-                Ok(())
-            }
-            DriverReport::Read(outcome) => self.take_read(&outcome),
         }
     }
 
