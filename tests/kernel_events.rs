@@ -13,7 +13,6 @@
     clippy::as_conversions,
     reason = "a test that cannot go on stops"
 )]
-#![expect(clippy::explicit_write, reason = "the harness would capture what eprintln! prints")]
 
 #[path = "kernel_events/support.rs"]
 mod support;

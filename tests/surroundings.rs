@@ -6,6 +6,9 @@
 
 // The attributes say to the lints what cargo already knows.
 #[cfg(test)]
+#[path = "support/privilege.rs"]
+mod privilege;
+#[cfg(test)]
 #[expect(dead_code, reason = "what only the tests of single rooms need is here as well")]
 mod support;
 #[cfg(test)]

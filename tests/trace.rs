@@ -14,6 +14,9 @@ mod support;
 #[path = "support/ledger.rs"]
 mod ledger;
 #[cfg(test)]
+#[path = "support/privilege.rs"]
+mod privilege;
+#[cfg(test)]
 #[path = "support/truth.rs"]
 mod truth;
 

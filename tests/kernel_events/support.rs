@@ -1,6 +1,5 @@
 //! A watched stretch of time, and the processes that act in it.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,6 +10,11 @@ use gpu_ledger::kernel::{
     Counts, Event, Exec, Exit, Fork, KernelError, Loss, ProcessKey, Subject, Tracer, TracerOptions,
 };
 use gpu_ledger::unit::Pid;
+
+#[path = "../support/skip.rs"]
+mod skip;
+
+pub(crate) use self::skip::skip;
 
 const DEADLINE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(5);
@@ -46,15 +50,6 @@ fn attach(options: &TracerOptions) -> Result<Tracer, KernelError> {
         Some(path) => Tracer::attach_object(options, &std::fs::read(path).unwrap()),
         None => Tracer::attach(options),
     }
-}
-
-/// Goes past the harness, which keeps the output of tests that pass.
-pub(crate) fn skip(test: &str, reason: &str) {
-    assert!(
-        std::env::var_os("GPU_LEDGER_REQUIRE_PRIVILEGED").is_none(),
-        "{test} must run, but: {reason}"
-    );
-    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").unwrap();
 }
 
 impl Watch {

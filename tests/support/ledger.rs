@@ -9,22 +9,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::support::{Sim, built, poll, skip};
+use crate::support::{Sim, built, poll};
 use crate::truth::{Fault, Row, compare};
 
 const SOCKET: &str = "NVSIM_SOCKET";
-
-/// Says whether processes can be traced here; where not, loudly.
-pub(crate) fn can_trace(test: &str) -> bool {
-    use gpu_ledger::kernel::preflight::{Need, Outcome, findings};
-    for finding in findings(Path::new("/proc"), Path::new("/sys")) {
-        if let (Need::Tracing, Outcome::Missing { cause, .. }) = (finding.need, finding.outcome) {
-            skip(test, &cause);
-            return false;
-        }
-    }
-    true
-}
 
 impl Sim {
     /// `gpu-ledger trace` with these arguments, on this driver.

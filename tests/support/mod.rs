@@ -9,9 +9,11 @@
 )]
 
 pub(crate) mod opened;
+mod skip;
+
+pub(crate) use self::skip::skip;
 
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -227,14 +229,6 @@ pub(crate) fn poll<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
         assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Says loudly that a test did not run, and fails where skipping is not allowed.
-pub(crate) fn skip(test: &str, reason: &str) {
-    // The harness captures what `eprintln!` prints, not what goes to the descriptor.
-    writeln!(std::io::stderr(), "SKIPPED {test}: {reason}").unwrap();
-    let must = std::env::var_os("GPU_LEDGER_REQUIRE_PRIVILEGED").is_some();
-    assert!(!must, "{test} was skipped, and GPU_LEDGER_REQUIRE_PRIVILEGED is set: {reason}");
 }
 
 /// Debian's own `libnvidia-ml.so.1`, fetched once into the target folder; `Err` says why not.

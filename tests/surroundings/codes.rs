@@ -70,6 +70,11 @@ fn compare(ended: &Ended, calls: &[&str], expected: impl Fn(u32) -> String) {
 
 #[test]
 fn every_code_of_the_mode_has_its_word_and_nothing_is_called_free() {
+    if !crate::privilege::can_trace(
+        "every_code_of_the_mode_has_its_word_and_nothing_is_called_free",
+    ) {
+        return;
+    }
     let sim = every_code("nvmlDeviceGetAccountingMode");
     let ended = Trace::on(&sim).run_by_nobody_with("").words("--for 10ms").run();
     compare(ended.exited(2), &["nvmlDeviceGetAccountingMode"], |code| match code {
@@ -82,6 +87,11 @@ fn every_code_of_the_mode_has_its_word_and_nothing_is_called_free() {
 
 #[test]
 fn every_code_of_the_pid_list_has_its_word_and_nothing_is_called_free() {
+    if !crate::privilege::can_trace(
+        "every_code_of_the_pid_list_has_its_word_and_nothing_is_called_free",
+    ) {
+        return;
+    }
     let sim = every_code("nvmlDeviceGetAccountingPids");
     let ended = Trace::on(&sim).run_by_nobody_with("").words("--for 10ms").run();
     compare(ended.exited(2), &["nvmlDeviceGetAccountingPids"], word);
@@ -97,6 +107,9 @@ fn nothing_is_free(ended: &Ended) {
 
 #[test]
 fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
+    if !crate::privilege::can_trace("every_code_of_a_row_has_its_word_and_no_row_is_made_up") {
+        return;
+    }
     // A pattern, as the older call is asked where the newer one answers 13, 25 or 26.
     let sim = every_code("nvmlDeviceGetAccountingStats*");
     let mut jobs = Vec::new();
@@ -136,6 +149,9 @@ fn every_code_of_a_row_has_its_word_and_no_row_is_made_up() {
 
 #[test]
 fn older_libraries_serve_what_they_have() {
+    if !crate::privilege::can_trace("older_libraries_serve_what_they_have") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let lacking = [
         "nvmlDeviceGetAccountingStats_v2",
@@ -157,6 +173,9 @@ fn older_libraries_serve_what_they_have() {
 
 #[test]
 fn a_library_without_accounting_is_named_by_its_missing_symbol() {
+    if !crate::privilege::can_trace("a_library_without_accounting_is_named_by_its_missing_symbol") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     for symbol in ["nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingMode"] {
         let trace = Trace::on_library(&sim, sim.library_without(symbol));

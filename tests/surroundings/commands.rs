@@ -12,6 +12,11 @@ fn none() -> Trace {
 
 #[test]
 fn a_command_that_is_not_there_gives_127_and_one_that_cannot_run_126() {
+    if !crate::privilege::can_trace(
+        "a_command_that_is_not_there_gives_127_and_one_that_cannot_run_126",
+    ) {
+        return;
+    }
     let ended = none().command(["/nonexistent/command"]).run();
     ended.exited(127).says("/nonexistent/command: no such command; check the name and PATH");
     assert_eq!(ended.report()["command"]["exit_status"], 127);
@@ -27,6 +32,9 @@ fn a_command_that_is_not_there_gives_127_and_one_that_cannot_run_126() {
 
 #[test]
 fn a_command_killed_by_a_signal_gives_128_and_its_number() {
+    if !crate::privilege::can_trace("a_command_killed_by_a_signal_gives_128_and_its_number") {
+        return;
+    }
     let ended = none().command(["sh", "-c", "kill -9 $$"]).run();
     ended.exited(137);
     assert_eq!(ended.report()["command"]["exit_status"], 137);
@@ -34,6 +42,10 @@ fn a_command_killed_by_a_signal_gives_128_and_its_number() {
 
 #[test]
 fn bytes_that_are_no_text_in_a_command_reach_it_and_no_terminal() {
+    if !crate::privilege::can_trace("bytes_that_are_no_text_in_a_command_reach_it_and_no_terminal")
+    {
+        return;
+    }
     let argument = OsStr::from_bytes(b"\xff\x1b[31m\nx");
     let ended = none().command([OsStr::new("printf"), OsStr::new("%s"), argument]).run();
     ended.exited(0);
@@ -51,6 +63,9 @@ fn bytes_that_are_no_text_in_a_command_reach_it_and_no_terminal() {
 
 #[test]
 fn a_very_long_command_line_is_run_and_shown_cut() {
+    if !crate::privilege::can_trace("a_very_long_command_line_is_run_and_shown_cut") {
+        return;
+    }
     let long = "x".repeat(100_000);
     let many = std::iter::once("true").chain(std::iter::repeat_n(long.as_str(), 10));
     let ended = none().output(None).command(many).run();
@@ -65,6 +80,9 @@ fn is_usage(ended: &Ended, what: &str) {
 
 #[test]
 fn command_lines_that_mean_nothing_give_64_and_run_nothing() {
+    if !crate::privilege::can_trace("command_lines_that_mean_nothing_give_64_and_run_nothing") {
+        return;
+    }
     let lines = [
         "",
         "trace",
@@ -97,6 +115,9 @@ fn command_lines_that_mean_nothing_give_64_and_run_nothing() {
 
 #[test]
 fn an_empty_command_word_is_no_command() {
+    if !crate::privilege::can_trace("an_empty_command_word_is_no_command") {
+        return;
+    }
     let ended = none().command([""]).run();
     assert!([127, 126, 64].contains(&ended.code), "{}: {}", ended.code, ended.err);
     ended.says("gpu-ledger: ");
@@ -104,6 +125,9 @@ fn an_empty_command_word_is_no_command() {
 
 #[test]
 fn help_goes_to_stdout_and_a_watch_of_no_time_is_a_report() {
+    if !crate::privilege::can_trace("help_goes_to_stdout_and_a_watch_of_no_time_is_a_report") {
+        return;
+    }
     let help = words(["trace", "--help"]);
     help.exited(0);
     assert!(help.out.contains("--settle-timeout") && help.err.is_empty());

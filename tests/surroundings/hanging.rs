@@ -31,32 +31,52 @@ fn hangs(call: &str, named: &str, reaches_gpus: bool) {
 
 #[test]
 fn a_hanging_start_of_the_library_does_not_keep_the_trace() {
+    if !crate::privilege::can_trace("a_hanging_start_of_the_library_does_not_keep_the_trace") {
+        return;
+    }
     hangs("nvmlInit*", "nvmlInit_v2", false);
 }
 
 #[test]
 fn a_hanging_count_does_not_keep_the_trace() {
+    if !crate::privilege::can_trace("a_hanging_count_does_not_keep_the_trace") {
+        return;
+    }
     hangs("nvmlDeviceGetCount*", "nvmlDeviceGetCount_v2", false);
 }
 
 #[test]
 fn a_hanging_mode_does_not_keep_the_trace() {
+    if !crate::privilege::can_trace("a_hanging_mode_does_not_keep_the_trace") {
+        return;
+    }
     hangs("nvmlDeviceGetAccountingMode", "nvmlDeviceGetAccountingMode", false);
 }
 
 #[test]
 fn a_hanging_pid_list_does_not_keep_the_trace() {
+    if !crate::privilege::can_trace("a_hanging_pid_list_does_not_keep_the_trace") {
+        return;
+    }
     hangs("nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingPids", true);
 }
 
 #[test]
 fn a_hanging_process_list_does_not_keep_the_trace() {
+    if !crate::privilege::can_trace("a_hanging_process_list_does_not_keep_the_trace") {
+        return;
+    }
     let call = "nvmlDeviceGetComputeRunningProcesses_v3";
     hangs(call, call, true);
 }
 
 #[test]
 fn a_row_that_hangs_in_the_middle_is_said_and_its_gpu_uncovered_from_then_on() {
+    if !crate::privilege::can_trace(
+        "a_row_that_hangs_in_the_middle_is_said_and_its_gpu_uncovered_from_then_on",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "2"]);
     sim.fault("hang nvmlDeviceGetAccountingStats* --gpu 0");
     let trace = Trace::on(&sim).words(WORDS);
@@ -76,6 +96,9 @@ fn a_row_that_hangs_in_the_middle_is_said_and_its_gpu_uncovered_from_then_on() {
 
 #[test]
 fn a_slow_call_that_returns_loses_nothing() {
+    if !crate::privilege::can_trace("a_slow_call_that_returns_loses_nothing") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     sim.fault("delay nvmlDeviceGetAccountingPids --ms 150");
     let ended = Trace::on(&sim).script("nvsim work --gpu 0 --ms 30; exit 4").run();
@@ -89,6 +112,11 @@ fn a_slow_call_that_returns_loses_nothing() {
 
 #[test]
 fn a_call_that_returns_after_its_deadline_is_a_gap_and_its_row_still_comes() {
+    if !crate::privilege::can_trace(
+        "a_call_that_returns_after_its_deadline_is_a_gap_and_its_row_still_comes",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     sim.fault("delay nvmlDeviceGetAccountingPids --ms 700 --after 2 --times 1");
     let trace = Trace::on(&sim).words("--call-deadline 200ms");

@@ -32,6 +32,11 @@ fn runs_all_the_same(ended: &Ended) {
 
 #[test]
 fn without_a_library_the_command_runs_and_cause_and_remedy_are_said() {
+    if !crate::privilege::can_trace(
+        "without_a_library_the_command_runs_and_cause_and_remedy_are_said",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.so");
     std::fs::write(&text, "no library\n").unwrap();
@@ -45,6 +50,10 @@ fn without_a_library_the_command_runs_and_cause_and_remedy_are_said() {
 
 #[test]
 fn a_library_that_is_no_nvml_is_said_to_lack_its_first_function() {
+    if !crate::privilege::can_trace("a_library_that_is_no_nvml_is_said_to_lack_its_first_function")
+    {
+        return;
+    }
     let ended = Trace::with_library(no_nvml()).command(["sh", "-c", "echo ran; exit 7"]).run();
     let reason = "nvml-symbol-missing:nvmlInit_v2";
     ended.names(reason, "--nvml-library").unknown(reason);
@@ -53,6 +62,11 @@ fn a_library_that_is_no_nvml_is_said_to_lack_its_first_function() {
 
 #[test]
 fn strict_refuses_to_start_without_a_library_and_watching_gives_2() {
+    if !crate::privilege::can_trace(
+        "strict_refuses_to_start_without_a_library_and_watching_gives_2",
+    ) {
+        return;
+    }
     let missing = "/nonexistent/libnvidia-ml.so.1";
     let reason = format!("nvml-library-not-found:{missing}");
     let trace = Trace::with_library(missing).words("--strict");
@@ -74,6 +88,9 @@ fn strict_refuses_to_start_without_a_library_and_watching_gives_2() {
 
 #[test]
 fn the_report_for_people_says_what_is_unknown_as_well() {
+    if !crate::privilege::can_trace("the_report_for_people_says_what_is_unknown_as_well") {
+        return;
+    }
     let missing = "/nonexistent/libnvidia-ml.so.1";
     let ended = Trace::with_library(missing).output(None).command(["true"]).run();
     ended.exited(0).says("no driver answered").says("missed_in_coverage 0");
@@ -85,6 +102,10 @@ fn the_report_for_people_says_what_is_unknown_as_well() {
 
 #[test]
 fn a_library_without_its_driver_is_told_from_a_host_without_gpus() {
+    if !crate::privilege::can_trace("a_library_without_its_driver_is_told_from_a_host_without_gpus")
+    {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let expected = [
         ("driver-not-loaded on", "driver-not-loaded", "modprobe nvidia", 9),
@@ -106,6 +127,10 @@ fn a_library_without_its_driver_is_told_from_a_host_without_gpus() {
 
 #[test]
 fn the_real_library_without_a_driver_says_that_it_is_not_loaded() {
+    if !crate::privilege::can_trace("the_real_library_without_a_driver_says_that_it_is_not_loaded")
+    {
+        return;
+    }
     let test = "the_real_library_without_a_driver_says_that_it_is_not_loaded";
     let library = match real_library() {
         Ok(library) => library,

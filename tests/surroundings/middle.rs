@@ -12,6 +12,11 @@ fn until(pattern: &str) -> String {
 
 #[test]
 fn a_gpu_lost_in_the_middle_is_said_and_its_open_row_is_not_priced() {
+    if !crate::privilege::can_trace(
+        "a_gpu_lost_in_the_middle_is_said_and_its_open_row_is_not_priced",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let script = format!(
         "nvsim work --gpu 0 --ms 20; nvsim fault after {ROW} gpu-lost on; \
@@ -27,6 +32,11 @@ fn a_gpu_lost_in_the_middle_is_said_and_its_open_row_is_not_priced() {
 
 #[test]
 fn a_mode_reset_in_the_middle_is_a_gap_that_is_uncovered_and_not_free() {
+    if !crate::privilege::can_trace(
+        "a_mode_reset_in_the_middle_is_a_gap_that_is_uncovered_and_not_free",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let script = format!(
         "nvsim fault after {ROW} reset; nvsim work --gpu 0 --ms 1000000 & job=$!; {}; \
@@ -46,6 +56,9 @@ fn a_mode_reset_in_the_middle_is_a_gap_that_is_uncovered_and_not_free() {
 
 #[test]
 fn dead_rows_that_come_back_after_a_teardown_are_booked_once() {
+    if !crate::privilege::can_trace("dead_rows_that_come_back_after_a_teardown_are_booked_once") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let script = "nvsim work --gpu 0 --ms 40; nvsim work --gpu 0 --ms 40; sleep 0.6; \
                   nvsim fault reset; sleep 0.6; nvsim fault accounting on; \
@@ -62,6 +75,11 @@ fn dead_rows_that_come_back_after_a_teardown_are_booked_once() {
 
 #[test]
 fn a_list_that_grows_or_shrinks_between_two_calls_neither_fails_nor_shows_phantoms() {
+    if !crate::privilege::can_trace(
+        "a_list_that_grows_or_shrinks_between_two_calls_neither_fails_nor_shows_phantoms",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     for change in ["grow 3", "shrink 2"] {
         let script = format!(

@@ -17,6 +17,9 @@ fn nothing_is_free(ended: &Ended) {
 
 #[test]
 fn accounting_that_is_off_is_said_with_its_remedy_and_left_off() {
+    if !crate::privilege::can_trace("accounting_that_is_off_is_said_with_its_remedy_and_left_off") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
     for behaviour in ["observed", "documented"] {
         sim.fault(&format!("disabled {behaviour}"));
@@ -35,6 +38,10 @@ fn accounting_that_is_off_is_said_with_its_remedy_and_left_off() {
 
 #[test]
 fn accounting_is_enabled_on_request_and_then_everything_is_known() {
+    if !crate::privilege::can_trace("accounting_is_enabled_on_request_and_then_everything_is_known")
+    {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
     let ended = Trace::on(&sim).words("--enable-accounting --strict").script(JOB).run();
     ended.exited(0);
@@ -46,6 +53,9 @@ fn accounting_is_enabled_on_request_and_then_everything_is_known() {
 
 #[test]
 fn whoever_may_not_enable_accounting_is_told_so() {
+    if !crate::privilege::can_trace("whoever_may_not_enable_accounting_is_told_so") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
     sim.fault("not-root on");
     let ended = Trace::on(&sim).words("--enable-accounting").script(JOB).run();
@@ -58,6 +68,10 @@ fn whoever_may_not_enable_accounting_is_told_so() {
 
 #[test]
 fn mig_and_vgpu_hosts_are_told_apart_from_accounting_that_is_off() {
+    if !crate::privilege::can_trace("mig_and_vgpu_hosts_are_told_apart_from_accounting_that_is_off")
+    {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let expected = [
         ("mig", "accounting-unavailable-mig", "MIG"),

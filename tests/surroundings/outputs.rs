@@ -21,6 +21,11 @@ fn names(folder: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn an_output_that_cannot_be_opened_is_said_before_the_command_starts() {
+    if !crate::privilege::can_trace(
+        "an_output_that_cannot_be_opened_is_said_before_the_command_starts",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     for output in ["/nonexistent/report.json".into(), folder.path().to_path_buf()] {
         let ran = folder.path().join("ran");
@@ -35,6 +40,9 @@ fn an_output_that_cannot_be_opened_is_said_before_the_command_starts() {
 
 #[test]
 fn a_full_disk_loses_no_figures_and_no_older_report() {
+    if !crate::privilege::can_trace("a_full_disk_loses_no_figures_and_no_older_report") {
+        return;
+    }
     let ended = none().output(Some("/dev/full".into())).command(["true"]).run();
     ended.exited(1).says("cannot write /dev/full").says("the report follows here");
     ended.says("\"missed_in_coverage\":0");
@@ -58,6 +66,9 @@ fn a_full_disk_loses_no_figures_and_no_older_report() {
 
 #[test]
 fn a_link_is_followed_and_an_old_report_replaced_whole() {
+    if !crate::privilege::can_trace("a_link_is_followed_and_an_old_report_replaced_whole") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (file, link) = (folder.path().join("file.json"), folder.path().join("link.json"));
     fs::write(&file, "x".repeat(100_000)).unwrap();
@@ -71,6 +82,11 @@ fn a_link_is_followed_and_an_old_report_replaced_whole() {
 
 #[test]
 fn a_link_to_nothing_is_written_through_or_refused_but_never_lost() {
+    if !crate::privilege::can_trace(
+        "a_link_to_nothing_is_written_through_or_refused_but_never_lost",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (file, link) = (folder.path().join("file.json"), folder.path().join("link.json"));
     symlink(&file, &link).unwrap();
@@ -82,6 +98,9 @@ fn a_link_to_nothing_is_written_through_or_refused_but_never_lost() {
 
 #[test]
 fn an_old_report_stays_where_nothing_was_started() {
+    if !crate::privilege::can_trace("an_old_report_stays_where_nothing_was_started") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("report.txt");
     fs::write(&output, "old").unwrap();
@@ -94,6 +113,9 @@ fn an_old_report_stays_where_nothing_was_started() {
 
 #[test]
 fn a_closed_stdout_is_no_failure() {
+    if !crate::privilege::can_trace("a_closed_stdout_is_no_failure") {
+        return;
+    }
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     // `-` is stdout.
@@ -107,6 +129,9 @@ fn a_closed_stdout_is_no_failure() {
 
 #[test]
 fn both_streams_closed_end_the_trace_all_the_same() {
+    if !crate::privilege::can_trace("both_streams_closed_end_the_trace_all_the_same") {
+        return;
+    }
     let trace = none().output(None).behind("sh -c");
     let ended = trace.behind_word("exec \"$0\" \"$@\" >&- 2>&- <&-").command(["true"]).run();
     ended.exited(0);

@@ -21,6 +21,9 @@ fn blind(ended: &Ended) {
 
 #[test]
 fn without_privilege_both_capabilities_are_named() {
+    if !crate::privilege::can_trace("without_privilege_both_capabilities_are_named") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let ended = Trace::on(&sim).run_by_nobody_with("").script(&format!("id -u; {JOB}")).run();
     assert_eq!(ended.out, format!("{NOBODY}\n"));
@@ -36,6 +39,9 @@ fn without_privilege_both_capabilities_are_named() {
 
 #[test]
 fn the_one_missing_capability_is_named_and_the_other_is_not() {
+    if !crate::privilege::can_trace("the_one_missing_capability_is_named_and_the_other_is_not") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     for (held, lacking, remedy) in
         [("bpf", "perfmon", "grant CAP_PERFMON"), ("perfmon", "bpf", "grant CAP_BPF")]
@@ -49,6 +55,11 @@ fn the_one_missing_capability_is_named_and_the_other_is_not() {
 
 #[test]
 fn the_two_capabilities_name_everything_and_only_device_touch_is_off() {
+    if !crate::privilege::can_trace(
+        "the_two_capabilities_name_everything_and_only_device_touch_is_off",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let trace = Trace::on(&sim).run_by_nobody_with("+bpf,+perfmon");
     let ended = trace.script("nvsim work --gpu 0 --ms 30; grep ^CapEff /proc/self/status").run();
@@ -82,6 +93,9 @@ fn behind_shell(sim: &Sim, script: &str) -> Trace {
 
 #[test]
 fn a_kernel_without_types_is_said_with_the_missing_file() {
+    if !crate::privilege::can_trace("a_kernel_without_types_is_said_with_the_missing_file") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let ended = behind_shell(&sim, "mount -t tmpfs none /sys/kernel/btf").script(JOB).run();
     ended.names("process-events-unavailable:kernel-types-btf", "CONFIG_DEBUG_INFO_BTF");
@@ -99,6 +113,11 @@ fn a_kernel_without_types_is_said_with_the_missing_file() {
 
 #[test]
 fn another_pid_namespace_names_nobody_and_hides_the_drivers_dead_rows() {
+    if !crate::privilege::can_trace(
+        "another_pid_namespace_names_nobody_and_hides_the_drivers_dead_rows",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     sim.fault("container-view on");
     let ended = Trace::on(&sim).behind("unshare -p -f --mount-proc").script(JOB).run();
@@ -116,6 +135,9 @@ fn another_pid_namespace_names_nobody_and_hides_the_drivers_dead_rows() {
 
 #[test]
 fn the_procfs_of_another_pid_namespace_is_refused() {
+    if !crate::privilege::can_trace("the_procfs_of_another_pid_namespace_is_refused") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     // The new namespace without a procfs of its own: pids in /proc are the host's, getpid is not.
     let ended = Trace::on(&sim).behind("unshare -p -f").script(JOB).run();

@@ -19,6 +19,9 @@ fn afternoon(sim: &Sim, script: &str) -> Running {
 
 #[test]
 fn an_interrupt_from_the_terminal_settles_and_prints() {
+    if !crate::privilege::can_trace("an_interrupt_from_the_terminal_settles_and_prints") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let running = afternoon(&sim, AFTERNOON);
     running.signal_group(Signal::INT);
@@ -30,6 +33,9 @@ fn an_interrupt_from_the_terminal_settles_and_prints() {
 
 #[test]
 fn a_signal_to_gpu_ledger_alone_reaches_the_command() {
+    if !crate::privilege::can_trace("a_signal_to_gpu_ledger_alone_reaches_the_command") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let running = afternoon(&sim, AFTERNOON);
@@ -42,6 +48,11 @@ fn a_signal_to_gpu_ledger_alone_reaches_the_command() {
 
 #[test]
 fn a_second_interrupt_ends_the_waiting_for_a_command_that_does_not_heed_the_first() {
+    if !crate::privilege::can_trace(
+        "a_second_interrupt_ends_the_waiting_for_a_command_that_does_not_heed_the_first",
+    ) {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let deaf = "trap '' INT TERM; nvsim work --gpu 0 --ms 20; touch \"$READY\"; \
                 while :; do sleep 0.05; [ -e \"$READY.over\" ] && exit 0; done";
@@ -71,6 +82,9 @@ fn a_second_interrupt_ends_the_waiting_for_a_command_that_does_not_heed_the_firs
 
 #[test]
 fn an_interrupt_ends_a_watch_early_with_its_report() {
+    if !crate::privilege::can_trace("an_interrupt_ends_a_watch_early_with_its_report") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let trace = Trace::on(&sim).words("--for 1h");
     let running = trace.start();

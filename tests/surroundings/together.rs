@@ -7,6 +7,9 @@ use crate::traced::Trace;
 
 #[test]
 fn two_traces_at_once_each_name_their_own_command() {
+    if !crate::privilege::can_trace("two_traces_at_once_each_name_their_own_command") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let [one, other] = [40, 60].map(|ms| {
         let script = format!("nvsim work --gpu 0 --ms {ms}; exit {ms}");
@@ -22,6 +25,9 @@ fn two_traces_at_once_each_name_their_own_command() {
 
 #[test]
 fn a_trace_within_a_trace_names_the_job_in_both() {
+    if !crate::privilege::can_trace("a_trace_within_a_trace_names_the_job_in_both") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     // The outer trace sees the whole host, other tests' storms included, while the inner one starts.
     let trace = Trace::on(&sim).words("--ring-size 64MiB");
@@ -61,6 +67,9 @@ fn is_known(what: &str, id: &str) -> bool {
 
 #[test]
 fn a_trace_that_is_killed_leaves_no_program_attached() {
+    if !crate::privilege::can_trace("a_trace_that_is_killed_leaves_no_program_attached") {
+        return;
+    }
     let test = "a_trace_that_is_killed_leaves_no_program_attached";
     if Command::new("bpftool").arg("version").output().is_err() {
         return crate::support::skip(test, "bpftool is not installed");
@@ -84,6 +93,9 @@ fn a_trace_that_is_killed_leaves_no_program_attached() {
 
 #[test]
 fn drafts_of_killed_traces_do_not_pile_up() {
+    if !crate::privilege::can_trace("drafts_of_killed_traces_do_not_pile_up") {
+        return;
+    }
     let sim = Sim::start(&["--gpus", "1"]);
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("report.json");

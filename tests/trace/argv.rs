@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use serde_json::Value;
 
-use crate::ledger::{assert_fits_a_terminal, can_trace, python};
+use crate::ledger::{assert_fits_a_terminal, python};
+use crate::privilege::can_trace;
 use crate::support::Sim;
 
 /// A GPU job as an interpreter's script that is given these arguments; runs to its end.

@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use crate::ledger::{assert_fits_a_terminal, can_trace, read_report};
+use crate::ledger::{assert_fits_a_terminal, read_report};
+use crate::privilege::can_trace;
 use crate::support::Sim;
 
 const NOBODY: &str = "65534";

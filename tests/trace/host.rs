@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::ledger::{assert_fits_a_terminal, can_trace, python};
+use crate::ledger::{assert_fits_a_terminal, python};
+use crate::privilege::can_trace;
 use crate::support::Sim;
 use crate::truth::settlements;
 

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::ledger::{can_trace, python};
+use crate::ledger::python;
+use crate::privilege::can_trace;
 use crate::support::Sim;
 use crate::truth::settlements;
 

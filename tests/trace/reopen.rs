@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::ledger::can_trace;
+use crate::privilege::can_trace;
 use crate::support::Sim;
 use crate::truth::{Fault, Gap, gaps, settlements};
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::ledger::can_trace;
+use crate::privilege::can_trace;
 use crate::support::{PATIENCE, Sim};
 use crate::truth::{Fault, Row, gaps, settlements};
 

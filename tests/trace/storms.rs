@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::ledger::can_trace;
+use crate::privilege::can_trace;
 use crate::support::{Sim, poll};
 use crate::truth::{gaps, settlements};
 

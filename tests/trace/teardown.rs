@@ -1,6 +1,6 @@
 //! Rows that become final long after their process is dead.
 
-use crate::ledger::can_trace;
+use crate::privilege::can_trace;
 use crate::support::Sim;
 use crate::truth::settlements;
 

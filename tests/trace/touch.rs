@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::ledger::can_trace;
+use crate::privilege::can_trace;
 use crate::support::{Sim, skip};
 use crate::truth::{Gap, gaps, settlements};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{Driver, library, library_without, skipped, until};
+use crate::support::{Driver, library, library_without, skip, until};
 use serde_json::Value;
 
 /// Pinned: the versions whose symbols and layouts were looked at.
@@ -45,7 +45,7 @@ fn python(driver: &Driver, library: &Path, arguments: &[&str], test: &str) -> Op
     let python = match environment() {
         Ok(python) => python,
         Err(reason) => {
-            skipped(test, &reason);
+            skip(test, &reason);
             return None;
         }
     };

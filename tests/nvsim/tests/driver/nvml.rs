@@ -4,7 +4,7 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, in_own_process, library, library_without, skipped, until};
+use crate::support::{Client, in_own_process, library, library_without, skip, until};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::Sampling;
@@ -134,7 +134,7 @@ fn s10_only_root_sets_the_mode_or_clears() {
         assert!(device.is_accounting_enabled().unwrap());
         client.fault(&["not-root", "off"]);
         if !rustix::process::geteuid().is_root() {
-            return skipped("s10_only_root_sets_the_mode_or_clears", "the second half needs root");
+            return skip("s10_only_root_sets_the_mode_or_clears", "the second half needs root");
         }
         client.gone(&["--ms", "1"]);
         device.clear_accounting_pids().unwrap();

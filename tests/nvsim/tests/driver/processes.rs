@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Driver, skipped, until};
+use crate::support::{Driver, skip, until};
 use nvsim::client::Held;
 use nvsim::protocol::Use;
 use serde_json::Value;
@@ -264,7 +264,7 @@ fn may_choose_pids(test: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         return true;
     }
-    skipped(test, "choosing a pid with clone3 needs root");
+    skip(test, "choosing a pid with clone3 needs root");
     false
 }
 
@@ -356,7 +356,7 @@ fn four_thousand_connections_fit() {
     let wanted = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, wanted).unwrap();
     if limit.maximum.is_some_and(|maximum| maximum < 10_000) {
-        skipped("four_thousand_connections_fit", "fewer than 10,000 descriptors may be open");
+        skip("four_thousand_connections_fit", "fewer than 10,000 descriptors may be open");
         return;
     }
     let driver = Driver::start(&[]);

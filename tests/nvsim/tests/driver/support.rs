@@ -1,12 +1,17 @@
 //! What the tests of the simulated driver share: a server of their own, real processes, patience.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+#[path = "../../../support/skip.rs"]
+mod skip;
+
+pub(crate) use self::skip::skip;
 
 /// How long a condition may take to come true on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -199,15 +204,4 @@ impl Client {
         });
         pid
     }
-}
-
-/// Says that a test could not run for want of something, and fails where it has to be there.
-pub(crate) fn skipped(test: &str, reason: &str) {
-    // Written to the descriptor itself: what `eprintln` prints, the test harness would keep.
-    let mut raw = std::io::stderr();
-    writeln!(raw, "SKIPPED {test}: {reason}").unwrap();
-    assert!(
-        std::env::var_os("GPU_LEDGER_REQUIRE_PRIVILEGED").is_none(),
-        "{test} was skipped where nothing may be: {reason}"
-    );
 }

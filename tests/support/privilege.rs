@@ -1,0 +1,17 @@
+//! What a test that traces needs of the machine and of its user.
+
+use std::path::Path;
+
+use crate::support::skip;
+
+/// Says whether processes can be traced here; where not, loudly.
+pub(crate) fn can_trace(test: &str) -> bool {
+    use gpu_ledger::kernel::preflight::{Need, Outcome, findings};
+    for finding in findings(Path::new("/proc"), Path::new("/sys")) {
+        if let (Need::Tracing, Outcome::Missing { cause, .. }) = (finding.need, finding.outcome) {
+            skip(test, &cause);
+            return false;
+        }
+    }
+    true
+}
