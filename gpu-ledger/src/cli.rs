@@ -12,7 +12,9 @@ use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 
 use crate::clock::Clock;
-use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, become_command, user_behind_sudo};
+use crate::session::launch::{
+    LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
+};
 use crate::session::{self, TraceOptions};
 
 /// Usage error, as sysexits.h has it.
@@ -20,8 +22,8 @@ const STATUS_USAGE: u8 = 64;
 /// Anything else that failed.
 const STATUS_FAILED: u8 = 1;
 
-const EXIT_STATUS: &str = "Exit status: 0 known, 1 failed, 2 answered but something is UNKNOWN, \
-64 usage.
+const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
+2 answered but something on it is UNKNOWN, 64 usage.
 `trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger
 failed before CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
 
@@ -63,7 +65,7 @@ struct Trace {
     /// Write the report to FILE (`-` is stdout) instead of stderr (CMD) or stdout (--for)
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Do not start where a prerequisite is missing; exit 2 where anything is UNKNOWN
+    /// Do not start where a prerequisite is missing; exit 2 where anything on the bill is UNKNOWN
     #[arg(long)]
     strict: bool,
     /// Turn the driver's accounting mode on first (needs root); it stays on
@@ -108,12 +110,20 @@ pub fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     };
+    let has_command = match &arguments.command {
+        Command::Trace(trace) => !trace.cmd.is_empty(),
+    };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            let usage = error.downcast_ref::<Usage>().is_some();
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
-            ExitCode::from(if usage { STATUS_USAGE } else { STATUS_FAILED })
+            ExitCode::from(if error.is::<Usage>() {
+                STATUS_USAGE
+            } else if has_command {
+                STATUS_FAILED_BEFORE
+            } else {
+                STATUS_FAILED
+            })
         }
     }
 }

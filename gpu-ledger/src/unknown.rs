@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::escape::escape;
 use crate::unit::GpuUuid;
 
 /// A value read from a source: either what the source said, or why it said nothing.
@@ -262,7 +263,8 @@ impl Unknown {
     #[must_use]
     pub fn word(&self) -> String {
         match &self.detail {
-            Some(detail) => format!("{}:{detail}", self.reason),
+            // A path may be a stranger's.
+            Some(detail) => format!("{}:{}", self.reason, escape(detail.as_bytes())),
             None => self.reason.to_string(),
         }
     }

@@ -72,13 +72,13 @@ fn strict_refuses_to_start_without_a_library_and_watching_gives_2() {
     let trace = Trace::with_library(missing).words("--strict");
     let ran = trace.folder().join("ran");
     let ended = trace.command([&"touch".into(), &ran]).run();
-    ended.exited(2).names(&reason, "--nvml-library").says("not started: --strict");
+    ended.exited(125).names(&reason, "--nvml-library").says("not started: --strict");
     assert!(!ran.exists() && !ended.has_report());
 
     let trace = Trace::with_library(no_nvml()).words("--strict");
     let ran = trace.folder().join("ran");
     let ended = trace.command([&"touch".into(), &ran]).run();
-    ended.exited(2).says("nvml-symbol-missing:nvmlInit_v2").says("not started: --strict");
+    ended.exited(125).says("nvml-symbol-missing:nvmlInit_v2").says("not started: --strict");
     assert!(!ran.exists());
 
     let ended = Trace::with_library(missing).words("--for 10ms").run();
@@ -93,7 +93,7 @@ fn the_report_for_people_says_what_is_unknown_as_well() {
     }
     let missing = "/nonexistent/libnvidia-ml.so.1";
     let ended = Trace::with_library(missing).output(None).command(["true"]).run();
-    ended.exited(0).says("no driver answered").says("missed_in_coverage 0");
+    ended.exited(0).says("no driver answered").says("missed_in_coverage unknown");
     let line = format!(
         "\nGPU_LEDGER_UNKNOWN reason=nvml-library-not-found:{missing} gpu=- call=- code=-\n"
     );

@@ -30,7 +30,7 @@ fn accounting_that_is_off_is_said_with_its_remedy_and_left_off() {
     }
     // The traces above changed nothing: whoever asks for more is refused for the same reason.
     let strict = Trace::on(&sim).words("--strict").script("echo ran").run();
-    strict.exited(2).says("not started: --strict").says("accounting-mode-disabled");
+    strict.exited(125).says("not started: --strict").says("accounting-mode-disabled");
     assert_eq!(strict.out, "");
     let watching = Trace::on(&sim).words("--for 100ms").run();
     watching.exited(2).unknown("accounting-mode-disabled");
@@ -83,7 +83,7 @@ fn mig_and_vgpu_hosts_are_told_apart_from_accounting_that_is_off() {
         ended.names(reason, remedy).unknown(reason);
         nothing_is_free(&ended);
         let strict = Trace::on(&sim).words("--strict").script("echo ran").run();
-        strict.exited(2).says(reason);
+        strict.exited(125).says(reason);
         assert_eq!(strict.out, "");
         sim.fault(&format!("{fault} off"));
     }

@@ -31,7 +31,7 @@ fn without_privilege_both_capabilities_are_named() {
     ended.names("process-events-unavailable:cap-perfmon", "grant CAP_PERFMON");
     blind(&ended);
     let strict = Trace::on(&sim).run_by_nobody_with("").words("--strict").script("echo ran").run();
-    strict.exited(2).says("not started: --strict");
+    strict.exited(125).says("not started: --strict");
     assert_eq!(strict.out, "");
     let watching = Trace::on(&sim).run_by_nobody_with("").words("--for 50ms").run();
     watching.exited(2).unknown("process-events-unavailable:cap-bpf");

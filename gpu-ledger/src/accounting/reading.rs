@@ -48,6 +48,14 @@ pub struct Listing {
     pub answers: BTreeMap<Pid, Answer>,
 }
 
+impl Listing {
+    /// Whether every question was answered: a row that cannot be read may be anybody's.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        !self.answers.values().any(|answer| matches!(answer, Answer::Unread(_)))
+    }
+}
+
 /// What the driver said of one listed pid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {

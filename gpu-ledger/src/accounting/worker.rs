@@ -46,16 +46,18 @@ pub enum ListingState {
     Listed,
     /// Accounting is off: there is nothing to list.
     AccountingOff,
-    /// It did not come, or was not believed.
+    /// It did not come, was not believed, or a row on it could not be read.
     Missing,
 }
 
 impl ListingState {
-    const fn of(content: &ReadContent) -> Self {
+    fn of(content: &ReadContent) -> Self {
         match content {
-            ReadContent::Listed(_) => Self::Listed,
+            ReadContent::Listed(listing) if listing.is_answered() => Self::Listed,
             ReadContent::AccountingOff => Self::AccountingOff,
-            ReadContent::ModeChanged { .. } | ReadContent::Failed(_) => Self::Missing,
+            ReadContent::Listed(_) | ReadContent::ModeChanged { .. } | ReadContent::Failed(_) => {
+                Self::Missing
+            }
         }
     }
 }
@@ -433,8 +435,8 @@ impl<'library> Reader<'library> {
         }
         let mut unpriced = Vec::new();
         for finding in &mut seen.findings {
-            if let Finding::Final(row) | Finding::AlreadyDead(row) | Finding::NoStartTime(row) =
-                finding
+            // What was over before anyone looked is on no bill: nobody asks how busy it was.
+            if let Finding::Final(row) | Finding::NoStartTime(row) = finding
                 && let Some(reason) = busy::fill(row, &self.samples)
             {
                 let gpu = Some(row.row.gpu.clone());

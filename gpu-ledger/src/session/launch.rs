@@ -108,7 +108,8 @@ fn exec(program: &OsString, rest: &[OsString]) -> std::io::Error {
 }
 
 fn give_up_privileges(user: &OsString) -> anyhow::Result<()> {
-    if let Some(uid) = user.to_str().and_then(|text| text.parse::<u32>().ok()) {
+    if user != "-" {
+        let uid: u32 = user.to_string_lossy().parse()?;
         let known = User::from_uid(Uid::from_raw(uid))?;
         let user = known.ok_or(LaunchError::NoSuchUser { uid })?;
         let name = std::ffi::CString::new(user.name)?;

@@ -30,13 +30,16 @@ use crate::session::launch::STATUS_FAILED_BEFORE;
 use crate::session::output::Output;
 use crate::session::report::Report;
 use crate::session::watch::Watch;
-use crate::unit::{BootNs, Pid};
+use crate::unit::{BootNs, GpuUuid, Pid};
+use crate::unknown::{Unknown, UnknownReason};
 
 /// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
 /// every event would cost more than the event (an interrupt to oneself, dear in a virtual machine).
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The first read of every GPU must be there within this time, or the trace begins without it.
 const BASELINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest time that is reckoned with.
+const LONGEST: Duration = Duration::from_hours(24 * 365 * 100);
 /// Exit status: answered, but something is UNKNOWN.
 const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the report could not be written.
@@ -96,6 +99,8 @@ pub fn trace(options: &TraceOptions) -> anyhow::Result<u8> {
 
 async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
+    // This early it also undoes an ignored SIGCHLD, under which no child's status could be had.
+    let mut children = signal(SignalKind::child())?;
     let (mut watch, mut missing) = preflight::begin(options).await;
     baseline(&mut watch).await?;
     missing.extend(preflight::missing_of_driver(&watch));
@@ -103,8 +108,9 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
         output::complain(&one.to_string());
     }
     if options.strict && !missing.is_empty() {
-        output::complain("not started: --strict, and the lines above are missing");
-        return Ok(STATUS_UNKNOWN);
+        output::complain("not started: --strict, and what the lines above name is missing");
+        let nothing_ran = !options.argv.is_empty();
+        return Ok(if nothing_ran { STATUS_FAILED_BEFORE } else { STATUS_UNKNOWN });
     }
     let began = watch.clock.now();
     let mut traced = match start(options) {
@@ -115,10 +121,10 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
         }
     };
     watch.root_pid = traced.child.as_ref().map(|child| Pid(child.id()));
-    watch_until_over(&mut watch, &mut traced, &mut interrupts).await?;
+    watch_until_over(&mut watch, &mut traced, &mut children, &mut interrupts).await?;
     settle(options, &mut watch, &mut interrupts).await?;
     let report = assemble::report(options, &mut watch, began, traced.status)?;
-    deliver(options, output, &report, traced.status)
+    deliver(options, output, &report, &traced)
 }
 
 /// The traced command, or the time to watch for.
@@ -126,6 +132,8 @@ struct Traced {
     child: Option<Child>,
     until: Option<Instant>,
     status: Option<ExitStatus>,
+    /// The signal on which the command was left running.
+    left_with: Option<rustix::process::Signal>,
 }
 
 fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
@@ -134,8 +142,8 @@ fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
     } else {
         Some(launch::start(&options.argv, options.run_as.as_ref())?)
     };
-    let until = options.watch_for.map(|time| Instant::now() + time);
-    Ok(Traced { child, until, status: None })
+    let until = options.watch_for.map(after);
+    Ok(Traced { child, until, status: None, left_with: None })
 }
 
 /// Reads every GPU once: what is dead by then belongs to nobody here, and what holds a GPU without
@@ -143,6 +151,7 @@ fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
 async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     // A worker reads once by itself, without asking who holds the GPU: that read is not enough.
     let asked = watch.clock.now().boot;
+    watch.finishing = Some(asked);
     for gpu in watch.gpus.values_mut() {
         gpu.request(true, true);
     }
@@ -160,16 +169,22 @@ async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The moment after `time`; one beyond all reckoning is a lifetime away.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time.min(LONGEST)).unwrap_or(now)
+}
+
 /// The watching itself, until the command ends, the time is over, or somebody interrupts.
 async fn watch_until_over(
     watch: &mut Watch,
     traced: &mut Traced,
+    children: &mut Signal,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
-    let mut children = signal(SignalKind::child())?;
     let mut tick = interval(DRAIN_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let far = Instant::now() + Duration::from_secs(u64::from(u32::MAX));
+    let far = after(Duration::MAX);
     loop {
         tokio::select! {
             _ = tick.tick() => watch.advance(None)?,
@@ -179,14 +194,22 @@ async fn watch_until_over(
             interrupt = interrupts.next() => {
                 let Some(child) = &traced.child else { return Ok(()) };
                 if !interrupts.pass_on(interrupt, child) {
+                    traced.left_with = Some(interrupt);
                     return Ok(());
                 }
             }
         }
         let Some(child) = &mut traced.child else { continue };
-        if let Some(status) = child.try_wait()? {
-            traced.status = Some(status);
-            return Ok(());
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => {
+                traced.status = Some(status);
+                return Ok(());
+            }
+            Err(error) => {
+                output::complain(&format!("the command's status cannot be had: {error}"));
+                return Ok(());
+            }
         }
     }
 }
@@ -199,7 +222,7 @@ async fn settle(
 ) -> anyhow::Result<()> {
     watch.advance(None)?;
     let ended: BootNs = watch.clock.now().boot;
-    let deadline = Instant::now() + options.settle_timeout;
+    let deadline = after(options.settle_timeout);
     let mut tick = interval(DRAIN_INTERVAL);
     for gpu in watch.gpus.values_mut() {
         gpu.request(true, true);
@@ -218,6 +241,7 @@ async fn settle(
 /// One last read of everything, so that every GPU's period ends with a list.
 async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
     let asked = watch.clock.now().boot;
+    watch.finishing = Some(asked);
     for gpu in watch.gpus.values_mut() {
         gpu.request(true, true);
         gpu.worker().finish();
@@ -230,6 +254,13 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
         }
     }
     watch.advance(None)?;
+    let unread = watch.gpus.values().filter(|gpu| !gpu.was_read_after(asked));
+    let unread: Vec<GpuUuid> = unread.map(|gpu| gpu.facts.uuid.clone()).collect();
+    watch.unknowns.extend(
+        unread
+            .into_iter()
+            .map(|gpu| Unknown { gpu: Some(gpu), ..Unknown::of(UnknownReason::NvmlCallTimeout) }),
+    );
     Ok(())
 }
 
@@ -237,7 +268,7 @@ fn deliver(
     options: &TraceOptions,
     output: Output,
     report: &Report,
-    status: Option<ExitStatus>,
+    traced: &Traced,
 ) -> anyhow::Result<u8> {
     let page = if options.json { assemble::json(report)? } else { text::render(report) };
     let written = output.write(&page);
@@ -251,7 +282,9 @@ fn deliver(
         (Ok(()), false) if options.strict || options.argv.is_empty() => STATUS_UNKNOWN,
         (Ok(()), _) => 0,
     };
-    Ok(match status.map(exit_status_of) {
+    // A command that runs on has no status; a shell would give that of the signal.
+    let left = traced.left_with.map(|signal| 128 + signal.as_raw());
+    Ok(match traced.status.map(exit_status_of).or(left) {
         Some(0) | None => own,
         // The command's own failure is what its caller asked about.
         Some(status) => u8::try_from(status).unwrap_or(u8::MAX),
@@ -286,27 +319,37 @@ fn row_of(finding: &Finding) -> Option<&FinalRow> {
 
 /// Requests to stop: the first is the command's business, the next ends the waiting.
 struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+    /// A file-size limit then fails the write, as a full disk does, and kills nobody.
+    _file_size: Signal,
     passed_on: bool,
 }
 
 impl Interrupts {
     fn listen() -> std::io::Result<Self> {
+        // What the caller had ignored (nohup, a background job) stays ignored, for us and the command.
+        let ignored = ignored_signals()?;
+        let unless_ignored = |kind: SignalKind| {
+            let bit = u32::try_from(kind.as_raw_value()).unwrap_or(0).saturating_sub(1);
+            let is_ignored = ignored.checked_shr(bit).is_some_and(|mask| mask & 1 == 1);
+            if is_ignored { Ok(None) } else { signal(kind).map(Some) }
+        };
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            interrupt: unless_ignored(SignalKind::interrupt())?,
+            terminate: unless_ignored(SignalKind::terminate())?,
+            hangup: unless_ignored(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
             passed_on: false,
         })
     }
 
     async fn next(&mut self) -> rustix::process::Signal {
         tokio::select! {
-            _ = self.interrupt.recv() => rustix::process::Signal::INT,
-            _ = self.terminate.recv() => rustix::process::Signal::TERM,
-            _ = self.hangup.recv() => rustix::process::Signal::HUP,
+            () = received(&mut self.interrupt) => rustix::process::Signal::INT,
+            () = received(&mut self.terminate) => rustix::process::Signal::TERM,
+            () = received(&mut self.hangup) => rustix::process::Signal::HUP,
         }
     }
 
@@ -325,6 +368,24 @@ impl Interrupts {
         }
         true
     }
+}
+
+/// The next signal of a kind; none ever comes of one that is ignored.
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that are ignored now, a bit a signal (`SigIgn` in proc(5)); none where procfs does not tell.
+fn ignored_signals() -> std::io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.ok_or_else(|| std::io::Error::other("/proc/self/status has no SigIgn"))
 }
 
 /// Whether a key pressed at the terminal signals us, and then the command as well.

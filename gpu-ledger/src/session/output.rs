@@ -2,7 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
+
+use crate::escape::escape;
 
 /// Why a report could not be put where it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -10,14 +13,20 @@ pub(super) enum OutputError {
     /// The file cannot be written.
     #[error("cannot write {path}: {cause}; give --output another file, or - for stdout")]
     File {
-        /// Which.
-        path: PathBuf,
+        /// Which, safe to print.
+        path: String,
         /// Why.
         cause: io::Error,
     },
     /// The stream cannot be written.
     #[error("cannot write the report: {0}")]
     Stream(io::Error),
+}
+
+impl OutputError {
+    fn file(path: &Path, cause: io::Error) -> Self {
+        Self::File { path: escape(path.as_os_str().as_encoded_bytes()).to_string(), cause }
+    }
 }
 
 /// Where the report goes. Opened before anything is run, so that a wrong name costs nothing.
@@ -48,7 +57,10 @@ impl Output {
     }
 
     fn open_file(path: PathBuf) -> Result<Self, OutputError> {
-        let failed = |cause| OutputError::File { path: path.clone(), cause };
+        let failed = |cause| OutputError::file(&path, cause);
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
         match std::fs::metadata(&path) {
             Ok(found) if !found.is_file() => {
                 let file = OpenOptions::new().write(true).open(&path).map_err(failed)?;
@@ -69,12 +81,12 @@ impl Output {
     }
 
     fn beside(path: PathBuf) -> Result<Self, OutputError> {
-        let failed = |cause| OutputError::File { path: path.clone(), cause };
-        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
-        let mut draft_name = std::ffi::OsString::from(".");
-        draft_name.push(name);
-        draft_name.push(format!(".{}.draft", std::process::id()));
-        let draft = path.with_file_name(draft_name);
+        let failed = |cause| OutputError::file(&path, cause);
+        if path.file_name().is_none() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        // Not made of the file's name, which may be as long as a name can be.
+        let draft = path.with_file_name(format!(".gpu-ledger-{}.draft", std::process::id()));
         // Tried and taken away again: a trace that is killed must not leave a draft behind.
         drop(create(&draft).map_err(failed)?);
         std::fs::remove_file(&draft).map_err(failed)?;
@@ -88,10 +100,11 @@ impl Output {
             Self::Stderr => stream(&mut io::stderr().lock(), page),
             Self::Stream { path, file } => {
                 let written = pipe_closed_is_fine(file.write_all(page.as_bytes()));
-                written.map_err(|cause| OutputError::File { path: path.clone(), cause })
+                written.map_err(|cause| OutputError::file(path, cause))
             }
-            Self::Beside { path, draft } => replace(path, draft, page)
-                .map_err(|cause| OutputError::File { path: path.clone(), cause }),
+            Self::Beside { path, draft } => {
+                replace(path, draft, page).map_err(|cause| OutputError::file(path, cause))
+            }
         }
     }
 }
@@ -112,6 +125,11 @@ fn create(draft: &Path) -> io::Result<File> {
 
 fn replace(path: &Path, draft: &Path, page: &str) -> io::Result<()> {
     let mut file = create(draft)?;
+    // What takes a file's place takes over who may read it.
+    if let Ok(old) = std::fs::metadata(path) {
+        fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        file.set_permissions(old.permissions())?;
+    }
     file.write_all(page.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(draft, path)
@@ -169,6 +187,26 @@ mod tests {
     fn a_folder_that_is_not_there_is_said_before_anything_runs() {
         let error = Output::open(Some("/nonexistent/report".into()), false).err().unwrap();
         assert!(error.to_string().contains("/nonexistent/report"), "{error}");
+    }
+
+    #[test]
+    fn what_takes_a_files_place_takes_over_who_may_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Output::open(Some(path.clone()), false).unwrap().write("new").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_name_that_can_only_be_a_folders_is_refused_and_the_longest_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Output::open(Some(folder.path().join("report/")), false).is_err());
+        let long = folder.path().join("r".repeat(255));
+        Output::open(Some(long.clone()), false).unwrap().write("new").unwrap();
+        assert_eq!(std::fs::read_to_string(long).unwrap(), "new");
     }
 
     #[test]

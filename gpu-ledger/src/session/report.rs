@@ -47,8 +47,8 @@ pub struct Report {
     pub events: Option<Events>,
     /// Which processes were seen to open a GPU.
     pub device_touch: DeviceTouch,
-    /// Final rows that coverage should have named and did not: anything but 0 is a bug. Null where
-    /// there was no coverage to miss anything in.
+    /// Final rows that coverage should have named and did not: anything but 0 is a bug. Null without
+    /// process events or without a driver: then there was nothing to miss.
     pub missed_in_coverage: Option<u64>,
     /// When and what could be seen.
     pub coverage: CoverageLines,
@@ -287,8 +287,9 @@ pub struct UnknownLine {
     pub call: Option<&'static str>,
     /// Its return code.
     pub code: Option<u32>,
-    /// About evidence beside the bill, not about what is on it.
-    #[serde(skip)]
+    /// About evidence beside the bill (how busy, how much memory, who opened a device), not about what
+    /// is on it: such a line alone leaves the exit status 0.
+    #[serde(rename = "evidence")]
     pub is_evidence: bool,
 }
 
@@ -301,6 +302,7 @@ impl Report {
             && self.disputed.is_empty()
             && self.missed_in_coverage == Some(0)
             && self.coverage.gaps.is_empty()
+            && self.gpus.iter().all(|gpu| gpu.uncovered_ms == Ms::ZERO)
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct GpuRows {
     rowless: BTreeMap<Pid, Rowless>,
     /// The last read that brought a list, or the answer that accounting is off.
     pub(super) last_good: Option<Window>,
+    /// The last read that brought a list. Dead rows survive a mode that is off, and come back.
+    pub(super) last_list: Option<Window>,
     /// The first such read.
     pub(super) first_good: Option<Window>,
     /// Accounting was off at the last read.
@@ -38,6 +40,8 @@ pub(super) struct GpuRows {
     touching_exits: Option<u64>,
     /// The same since the last list was taken in, up to this moment.
     exits_since_list: Option<u64>,
+    /// Settled processes that were never seen to open a device: their opens are then not all seen.
+    pub(super) rows_untouched: u64,
     /// What reading cost so far.
     pub(super) cost: ReadCost,
     pub(super) reads: u64,
@@ -70,12 +74,14 @@ impl GpuRows {
             holders: Vec::new(),
             rowless: BTreeMap::new(),
             last_good: None,
+            last_list: None,
             first_good: None,
             accounting_off: false,
             dead_rows_max: None,
             gaps: Vec::new(),
             touching_exits: Some(0),
             exits_since_list: Some(0),
+            rows_untouched: 0,
             cost: ReadCost::default(),
             reads: 0,
             samples_unused: 0,
@@ -162,7 +168,16 @@ impl GpuRows {
             self.last_good = Some(outcome.window);
             self.first_good.get_or_insert(outcome.window);
         }
+        if outcome.listing == ListingState::Listed {
+            self.last_list = Some(outcome.window);
+        }
         self.weigh_rowless(outcome);
+    }
+
+    /// The last read that proves which rows there are: of a GPU that was never seen to keep any, the last
+    /// that said so.
+    pub(super) fn last_proof(&self) -> Option<Window> {
+        self.last_list.or(self.last_good)
     }
 
     /// A holder has no row if two reads in turn show none: after the first it may merely have been

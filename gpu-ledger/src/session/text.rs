@@ -12,6 +12,8 @@ use crate::unknown::GapCause;
 
 /// Process lines shown under one account; the rest is counted, and whole in `--json`.
 const PROCESSES_SHOWN_MAX: usize = 4;
+/// What a section says that only a driver could fill.
+const NO_DRIVER: &str = "unknown, no driver answered";
 /// Columns of the account's name.
 const NAME_WIDTH: usize = 22;
 /// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
@@ -42,12 +44,14 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
         if let Some(processes) = &command.processes {
             writeln!(page, "  ran: {}", clip(&ran(processes), 72))?;
         }
-        write_block(page, &command.block, "held no GPU that the driver has a row for")?;
+        let nothing = nothing_settled(report, "held no GPU that the driver has a row for");
+        write_block(page, &command.block, nothing)?;
         writeln!(page, "\nrest of the host")?;
     } else {
         writeln!(page, "\nhost")?;
     }
-    write_block(page, &report.host, "nothing settled")?;
+    write_block(page, &report.host, nothing_settled(report, "nothing settled"))?;
+    write_legend(page, report)?;
     write_unattributed(page, report)?;
     write_disputed(page, report)?;
     write_open(page, report)?;
@@ -69,7 +73,8 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
 }
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
-    writeln!(page, "GPU {} {}, period {}", gpu.gpu_index, gpu.gpu_name, gpu.period_ms)?;
+    let name = clip(&gpu.gpu_name, 48);
+    writeln!(page, "GPU {} {name}, period {}", gpu.gpu_index, gpu.period_ms)?;
     let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
     writeln!(
         page,
@@ -78,6 +83,31 @@ fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
         part("shared", gpu.shared_ms),
         part("free", gpu.free_ms),
         part("uncovered", gpu.uncovered_ms),
+    )
+}
+
+/// What stands where a table would be empty: that nothing was held only where somebody would have seen it.
+fn nothing_settled(report: &Report, seen: &'static str) -> &'static str {
+    match (report.driver, report.events) {
+        (None, _) => "not known: no driver answered",
+        (Some(_), None) => "not known: no process could be named",
+        (Some(_), Some(_)) if report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO) => {
+            "nothing that was seen: a GPU is uncovered in part"
+        }
+        (Some(_), Some(_)) => seen,
+    }
+}
+
+/// What the columns mean, where there is a table.
+fn write_legend(page: &mut String, report: &Report) -> fmt::Result {
+    let of_command = report.command.as_ref().map(|command| &command.block);
+    if of_command.into_iter().chain([&report.host]).all(|block| block.accounts.is_empty()) {
+        return Ok(());
+    }
+    writeln!(
+        page,
+        "\nan account's held is within the period; alone: no other account held the GPU.\n\
+         a line pid@gpu is one whole row; alone: no other process held the GPU."
     )
 }
 
@@ -125,6 +155,8 @@ fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt:
     if account.uncovered_ms > Ms::ZERO {
         writeln!(page, "    of that {} where nobody saw who shared it", account.uncovered_ms)?;
     }
+    let mut own = own.to_vec();
+    own.sort_by_key(|one| std::cmp::Reverse(one.held_ms));
     for one in own.iter().take(PROCESSES_SHOWN_MAX) {
         let basis = match (one.basis, one.reason) {
             (Some(basis), _) => basis.as_str(),
@@ -189,7 +221,8 @@ fn peak(own: &[&Settled]) -> String {
 
 fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
     if report.unattributed.is_empty() {
-        return writeln!(page, "\nunattributed: nothing");
+        let nothing = if report.driver.is_none() { NO_DRIVER } else { "nothing" };
+        return writeln!(page, "\nunattributed: {nothing}");
     }
     writeln!(page, "\nunattributed")?;
     for line in &report.unattributed {
@@ -226,7 +259,8 @@ fn index_of(report: &Report, line: &super::report::Unattributed) -> String {
 
 fn write_open(page: &mut String, report: &Report) -> fmt::Result {
     if report.open.is_empty() && report.no_driver_row.is_empty() {
-        return writeln!(page, "open: nothing");
+        let nothing = if report.driver.is_none() { NO_DRIVER } else { "nothing" };
+        return writeln!(page, "open: {nothing}");
     }
     if !report.open.is_empty() {
         writeln!(page, "open: running still, accrued and not booked")?;
@@ -235,7 +269,7 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         write_open_line(page, open)?;
     }
     if !report.no_driver_row.is_empty() {
-        writeln!(page, "no driver row: holds a GPU and will never be settled")?;
+        writeln!(page, "no driver row: holds or held a GPU, and the driver keeps no row of it")?;
     }
     for one in &report.no_driver_row {
         let age = one.age_ms.map_or("unknown".to_owned(), |age| age.to_string());
@@ -265,14 +299,14 @@ fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
 
 fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
     let coverage = &report.coverage;
-    writeln!(page, "coverage {} to {}", coverage.start, coverage.end)?;
+    writeln!(page, "process events {} to {}", coverage.start, coverage.end)?;
     match report.events {
         Some(events) => writeln!(
             page,
             "  {} covered; events: {} produced = {} received + {} lost",
             coverage.covered_ms, events.produced, events.received, events.lost
         )?,
-        None => writeln!(page, "  none of it covered: no process could be named by its events")?,
+        None => writeln!(page, "  none received: no process could be named by its events")?,
     }
     for gpu in &report.gpus {
         match gpu.dead_rows_seen_max {
@@ -287,9 +321,16 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
         write_reading(page, gpu)?;
     }
     write_touch(page, report)?;
-    if coverage.gaps.is_empty() {
+    if report.driver.is_none() {
+        writeln!(page, "not seen: what any GPU was used for; no driver answered")?;
+    }
+    for gpu in report.gpus.iter().filter(|gpu| gpu.uncovered_ms > Ms::ZERO) {
+        writeln!(page, "not seen: {} of GPU {}", gpu.uncovered_ms, gpu.gpu_index)?;
+    }
+    let all_seen = report.gpus.iter().all(|gpu| gpu.uncovered_ms == Ms::ZERO);
+    if coverage.gaps.is_empty() && report.driver.is_some() && all_seen {
         writeln!(page, "not seen: nothing; {} causes checked", GapCause::ALL.len())?;
-    } else {
+    } else if !coverage.gaps.is_empty() {
         writeln!(page, "not seen:")?;
         for gap in &coverage.gaps {
             let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
@@ -356,13 +397,13 @@ fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             page,
             "missed_in_coverage {missed}: a bug of gpu-ledger, please report it with --json"
         ),
-        None => writeln!(page, "missed_in_coverage unknown: there was no coverage"),
+        None => writeln!(page, "missed_in_coverage unknown: there was nothing to miss"),
     }
 }
 
-/// `part` of `whole` in percent, one decimal, in integers.
+/// `part` of `whole` in percent, one decimal, rounded, in integers.
 fn percent(part: Ms, whole: Ms) -> String {
-    match part.0.saturating_mul(1_000).checked_div(whole.0) {
+    match part.0.saturating_mul(1_000).saturating_add(whole.0 / 2).checked_div(whole.0) {
         Some(tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
         None => "- %".to_owned(),
     }

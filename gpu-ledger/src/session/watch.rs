@@ -61,6 +61,8 @@ pub(super) struct Watch {
     pub(super) entries: Vec<Entry>,
     pub(super) books: Books,
     pub(super) unknowns: BTreeSet<Unknown>,
+    /// When the last read of every GPU was asked for.
+    pub(super) finishing: Option<BootNs>,
     /// The traced command's pid, once it was started.
     pub(super) root_pid: Option<Pid>,
     /// The traced command's process, once its fork was seen.
@@ -71,8 +73,6 @@ pub(super) struct Watch {
     pub(super) awaiting_row: BTreeMap<ProcessKey, BootNs>,
     /// Processes that touched a GPU and ended without a row.
     pub(super) touched_without_row: u64,
-    /// Settled processes that were never seen to touch: opens are then not all seen.
-    pub(super) rows_untouched: u64,
     /// Why device opens are not watched, as it was at the start; `None` while they are.
     pub(super) touch_off_because: Option<String>,
 }
@@ -110,12 +110,12 @@ impl Watch {
             entries: Vec::new(),
             books: Books::default(),
             unknowns,
+            finishing: None,
             root_pid: None,
             root: None,
             ended_of_command: BTreeMap::new(),
             awaiting_row: BTreeMap::new(),
             touched_without_row: 0,
-            rows_untouched: 0,
             touch_off_because,
         }
     }
@@ -180,9 +180,9 @@ impl Watch {
         for exit in &exits {
             self.count_of_command(&exit.key);
         }
-        // Where rows came of processes that were never seen to touch, every exit may have left one.
-        let trusted = self.rows_untouched == 0;
         for gpu in self.gpus.values_mut() {
+            // Where rows came of processes that were never seen to touch, every exit may have left one.
+            let trusted = gpu.rows_untouched == 0;
             // Where some touch unseen, those that were seen are not all.
             if lost || !trusted {
                 gpu.exits_lost();
@@ -304,8 +304,11 @@ impl Watch {
         let (account, program) = self.call(&row.row, &settlement.attribution);
         if let Some(named) = settlement.attribution.named() {
             let lifetime = self.processes.lifetimes.get(&named.key);
-            if self.processes.touch_is_on() && lifetime.is_some_and(|life| life.touched.is_none()) {
-                self.rows_untouched = self.rows_untouched.saturating_add(1);
+            if self.processes.touch_is_on()
+                && lifetime.is_some_and(|life| life.touched.is_none())
+                && let Some(gpu) = self.gpus.get_mut(&row.row.gpu)
+            {
+                gpu.rows_untouched = gpu.rows_untouched.saturating_add(1);
             }
             self.awaiting_row.remove(&named.key);
         }
@@ -421,7 +424,7 @@ impl Watch {
 
     /// When the oldest of the last good reads of each GPU began; `None` while one has none.
     pub(super) fn reads_began(&self) -> Option<BootNs> {
-        let reads = self.gpus.values().map(|gpu| gpu.last_good.map(|window| window.began.boot));
+        let reads = self.gpus.values().map(|gpu| gpu.last_proof().map(|window| window.began.boot));
         reads.min().flatten()
     }
 
@@ -437,7 +440,8 @@ impl Watch {
         if self.gpus.is_empty() {
             return false;
         }
-        let read = self.reads_began().is_some_and(|read| read > ended);
+        // One that hangs or fails is not waited for: its last read was tried.
+        let read = self.gpus.values().all(|gpu| gpu.stalled || gpu.was_read_after(ended));
         // Without a command the whole host is what was asked about.
         let ours = |of_command: bool| of_command || self.root.is_none();
         let open = self.gpus.values().flat_map(|gpu| &gpu.open);

@@ -47,7 +47,8 @@ impl Program {
     #[must_use]
     pub fn of(content: &ImageContent) -> Option<Self> {
         let words = argv_words(&content.argv);
-        let file = file_name(&content.filename);
+        // A link of procfs says which descriptor was executed, not what it is called.
+        let file = file_name(&content.filename).filter(|_| !is_procfs_link(&content.filename));
         let called = words.first().map(|word| called_name(word)).filter(|name| !name.is_empty());
         let name = file.or(called)?;
         if let Some(grammar) = grammar_of(name) {
@@ -94,6 +95,12 @@ impl Program {
     pub const fn kind(&self) -> ProgramKind {
         self.kind
     }
+}
+
+/// `/proc/self/exe`, `/proc/PID/exe`, `/proc/self/fd/N`, `/dev/fd/N`: how a program executes itself or a
+/// file that has no name (`memfd_create`).
+fn is_procfs_link(filename: &[u8]) -> bool {
+    filename.starts_with(b"/proc/") || filename.starts_with(b"/dev/fd/")
 }
 
 impl fmt::Display for Program {

@@ -57,7 +57,7 @@ pub(super) fn report(
             gpu: uuid.clone(),
             settlements: settled.map(|entry| booked(&entry.settlement, party(entry))).collect(),
             running: running.filter_map(|one| one.holding.clone()).collect(),
-            uncovered: surroundings::uncovered(gpu, period),
+            uncovered: surroundings::uncovered(watch, gpu, period),
         });
     }
     let bill = bill(period, &books)?;
@@ -83,7 +83,8 @@ pub(super) fn report(
         open: open.iter().map(running::Running::open).collect(),
         no_driver_row: rowless.iter().map(running::Running::no_driver_row).collect(),
         unknown: surroundings::unknown_lines(watch),
-        missed_in_coverage: events.map(|_| surroundings::missed(watch)),
+        // Without rows there was nothing to miss, and nobody knows what would have been.
+        missed_in_coverage: events.and(driver).map(|_| surroundings::missed(watch)),
         events,
         device_touch: surroundings::device_touch(watch),
         coverage: surroundings::coverage(watch),
@@ -103,8 +104,11 @@ fn processes(watch: &Watch) -> Vec<report::Processes> {
 /// From the first reads' end to the beginning of the oldest of the last ones: in between
 /// every GPU's rows were in sight.
 fn period(watch: &Watch, began: Stamp) -> Span {
-    let last = watch.gpus.values().filter_map(|gpu| gpu.last_good);
-    let ended = last.map(|window| window.began).filter(|read| read.boot >= began.boot).min();
+    // A GPU that could not be read at the end has an uncovered tail, and cuts nobody else's period.
+    let read_at_the_end = |read: &Stamp| watch.finishing.is_none_or(|asked| read.boot >= asked);
+    let last = || watch.gpus.values().filter_map(|gpu| gpu.last_good).map(|window| window.began);
+    let ended = last().filter(read_at_the_end).min().or_else(|| last().max());
+    let ended = ended.filter(|read| read.boot >= began.boot);
     let ended = ended.unwrap_or_else(|| watch.clock.now());
     let from_ms = began.wall.ms();
     let stepped = watch.processes.history.stepped_between(began.boot, ended.boot);

@@ -14,10 +14,13 @@ use crate::unit::{Ms, Span, WallUs};
 use crate::unknown::{Unknown, UnknownReason};
 
 /// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
-pub(super) fn uncovered(gpu: &GpuRows, period: Span) -> Vec<Span> {
+pub(super) fn uncovered(watch: &Watch, gpu: &GpuRows, period: Span) -> Vec<Span> {
     // Where the driver hides its dead rows, any moment may belong to one of them.
     let hides = |unknown: &Unknown| unknown.reason == UnknownReason::DeadRowsHiddenByPidNamespace;
-    let blind = gpu.accounting_off || gpu.unknowns.iter().any(hides);
+    // Where the wall clock was stepped, rows of before and after have no common place on it.
+    let coverage = &watch.processes.coverage;
+    let stepped = watch.processes.history.stepped_between(coverage.start.boot, coverage.end.boot);
+    let blind = stepped || gpu.accounting_off || gpu.unknowns.iter().any(hides);
     let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !blind);
     let Some((first, last)) = reads else { return vec![period] };
     // What the first read showed was so when the period, which begins after it, began.
@@ -105,12 +108,14 @@ const fn is_evidence(reason: UnknownReason) -> bool {
 pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
     let off_because = watch.touch_off_because.clone();
     let on = off_because.is_none();
+    let untouched =
+        watch.gpus.values().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.rows_untouched));
     DeviceTouch {
         on,
         off_because,
         touched: on.then_some(watch.processes.touched_count()),
         without_row: on.then_some(watch.touched_without_row),
-        rows_untouched: on.then_some(watch.rows_untouched),
+        rows_untouched: on.then_some(untouched),
     }
 }
 
