@@ -39,9 +39,6 @@ mod reopen;
 #[path = "trace/reuse.rs"]
 mod reuse;
 #[cfg(test)]
-#[path = "trace/storms.rs"]
-mod storms;
-#[cfg(test)]
 #[path = "trace/teardown.rs"]
 mod teardown;
 #[cfg(test)]

@@ -254,8 +254,15 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
         }
     }
     watch.advance(None)?;
-    let unread = watch.gpus.values().filter(|gpu| !gpu.was_read_after(asked));
-    let unread: Vec<GpuUuid> = unread.map(|gpu| gpu.facts.uuid.clone()).collect();
+    let told = |gpu: &GpuUuid| {
+        let mut unknowns = watch.unknowns.iter();
+        unknowns.any(|unknown| {
+            unknown.reason == UnknownReason::NvmlCallTimeout && unknown.gpu.as_ref() == Some(gpu)
+        })
+    };
+    // A call that hangs was told by its name; many slow ones together have none.
+    let unread = watch.gpus.iter().filter(|(uuid, gpu)| !gpu.was_read_after(asked) && !told(uuid));
+    let unread: Vec<GpuUuid> = unread.map(|(uuid, _)| uuid.clone()).collect();
     watch.unknowns.extend(
         unread
             .into_iter()

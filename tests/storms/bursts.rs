@@ -1,6 +1,7 @@
 //! Twenty thousand short processes, five hundred of them GPU jobs.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -23,6 +24,9 @@ fn tiny(sim: &Sim) -> std::path::PathBuf {
     assert!(status.unwrap().success(), "a C compiler is one of this project's requirements");
     program
 }
+
+/// One storm at a time: every tracer sees all of them.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn start(sim: &Sim) -> Vec<Child> {
     let tiny = tiny(sim);
@@ -57,6 +61,7 @@ fn all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right
     if !can_trace("all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right") {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&[]);
     let (executed, forked) = end(start(&sim));
@@ -64,7 +69,9 @@ fn all_five_hundred_jobs_in_a_storm_of_twenty_thousand_processes_are_named_right
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), [], "{} {}", report["gpus"], report["coverage"]);
     assert_eq!(report["events"]["lost"], 0);
-    assert!(report["events"]["received"].as_u64().unwrap() >= 4 * PROCESSES_EACH * 3);
+    // A fork, an exec and an exit each, but for those that never exec.
+    let made = 4 * PROCESSES_EACH * 3 - u64::try_from(forked).unwrap();
+    assert!(report["events"]["received"].as_u64().unwrap() >= made);
     assert_eq!(gaps(&report).len(), 0, "{}", report["coverage"]);
     let settled = settlements(&report);
     let on = |basis: &str| settled.iter().filter(|one| one.basis.as_deref() == Some(basis)).count();
@@ -81,6 +88,7 @@ fn a_small_ring_whose_reader_is_paused_counts_every_loss_and_misnames_nobody() {
     if !can_trace("a_small_ring_whose_reader_is_paused_counts_every_loss_and_misnames_nobody") {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&["--ring-size", "64KiB"]);
     let storms = start(&sim);
