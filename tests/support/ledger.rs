@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::privilege::UNDISTURBED;
 use crate::support::{Sim, built, poll};
 use crate::truth::{Fault, Row, compare};
 
@@ -17,7 +18,9 @@ const SOCKET: &str = "NVSIM_SOCKET";
 impl Sim {
     /// `gpu-ledger trace` with these arguments, on this driver.
     pub(crate) fn trace(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        let [env, signals] = UNDISTURBED;
+        let mut command = Command::new(env);
+        command.arg(signals).arg(env!("CARGO_BIN_EXE_gpu-ledger"));
         command.arg("--nvml-library").arg(self.library()).arg("trace").args(arguments);
         // As root asks, whoever called the tests through sudo.
         command.env(SOCKET, self.socket()).env_remove("SUDO_UID").stdin(Stdio::null());

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::privilege::UNDISTURBED;
 use crate::support::{Sim, built};
 
 /// Longer than any run here takes on a machine that does many other things.
@@ -145,7 +146,8 @@ impl Trace {
 
     /// Starts it, in a process group of its own.
     pub(crate) fn start(mut self) -> Running {
-        let mut all = self.before.clone();
+        let mut all: Vec<OsString> = UNDISTURBED.map(OsString::from).into();
+        all.extend(self.before.iter().cloned());
         all.push(env!("CARGO_BIN_EXE_gpu-ledger").into());
         all.extend([OsString::from("--nvml-library"), self.library.clone().into(), "trace".into()]);
         all.extend(self.words.iter().cloned());
