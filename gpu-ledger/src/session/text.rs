@@ -272,8 +272,8 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(page, "no driver row: holds or held a GPU, and the driver keeps no row of it")?;
     }
     for one in &report.no_driver_row {
-        let age = one.age_ms.map_or("unknown".to_owned(), |age| age.to_string());
-        let memory = one.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+        let age = or_unknown(one.age_ms);
+        let memory = or_unknown(one.memory_bytes);
         writeln!(
             page,
             "  {} pid {:<8} age {age:>10}  holds {memory}",
@@ -285,8 +285,8 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
 }
 
 fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
-    let accrued = open.accrued_ms.map_or("unknown".to_owned(), |ms| ms.to_string());
-    let memory = open.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+    let accrued = or_unknown(open.accrued_ms);
+    let memory = or_unknown(open.memory_bytes);
     writeln!(
         page,
         "  {} pid {:<8} so far {accrued:>9}  holds {memory}",
@@ -399,6 +399,11 @@ fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
         ),
         None => writeln!(page, "missed_in_coverage unknown: there was nothing to miss"),
     }
+}
+
+/// The value, or that nobody knows it.
+fn or_unknown(value: Option<impl fmt::Display>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |known| known.to_string())
 }
 
 /// `part` of `whole` in percent, one decimal, rounded, in integers.
