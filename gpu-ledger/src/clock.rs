@@ -139,7 +139,13 @@ pub enum BootPlace {
 #[derive(Clone, Debug, Default)]
 pub struct ClockHistory {
     anchors: Vec<Anchor>,
+    /// Anchors that were dropped under [`ANCHORS_MAX`]: what the clock showed before the first one that
+    /// is left is not known any more.
+    forgotten: u64,
 }
+
+/// Differences of the clocks kept: each is a step of the wall clock, or a time asleep.
+pub const ANCHORS_MAX: usize = 1_024;
 
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
@@ -151,6 +157,14 @@ struct Anchor {
     asleep_ns: u64,
 }
 
+impl Anchor {
+    /// Whether nothing happened to the clocks between the two.
+    const fn is_like(&self, other: &Self) -> bool {
+        self.offset_us.abs_diff(other.offset_us) < STEP_US_MIN
+            && self.asleep_ns.abs_diff(other.asleep_ns) < 1_000_000
+    }
+}
+
 impl ClockHistory {
     /// Learns from one reading. Readings that say nothing new are not kept.
     pub fn observe(&mut self, stamp: Stamp) {
@@ -159,13 +173,40 @@ impl ClockHistory {
             offset_us: offset_us(stamp),
             asleep_ns: stamp.asleep_since_boot_ns(),
         };
-        let news = self.anchors.last().is_none_or(|last| {
-            last.offset_us.abs_diff(anchor.offset_us) >= STEP_US_MIN
-                || last.asleep_ns.abs_diff(anchor.asleep_ns) >= 1_000_000
-        });
+        let news = self.anchors.last().is_none_or(|last| !last.is_like(&anchor));
         if news {
-            self.anchors.push(anchor);
+            self.push(anchor);
         }
+    }
+
+    /// Adds what was observed later by another.
+    pub fn append(&mut self, later: &Self) {
+        for anchor in &later.anchors {
+            let same = self.anchors.last().is_some_and(|last| last.is_like(anchor));
+            if !same {
+                self.push(*anchor);
+            }
+        }
+        self.forgotten = self.forgotten.saturating_add(later.forgotten);
+    }
+
+    /// Differences that were dropped because there were more than [`ANCHORS_MAX`].
+    #[must_use]
+    pub const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    fn push(&mut self, anchor: Anchor) {
+        self.anchors.push(anchor);
+        if self.anchors.len() > ANCHORS_MAX {
+            self.anchors.remove(0);
+            self.forgotten = self.forgotten.saturating_add(1);
+        }
+    }
+
+    /// Whether a moment lies before all that is remembered.
+    fn is_forgotten(&self, boot: BootNs) -> bool {
+        self.forgotten > 0 && self.anchors.first().is_some_and(|first| boot < first.since)
     }
 
     /// The moment of this boot at which the wall clock showed `wall`. `None` before any reading.
@@ -174,7 +215,7 @@ impl ClockHistory {
         let mut places = self.anchors.iter().enumerate().filter_map(|(i, anchor)| {
             let us = i64::try_from(wall.0).ok()?.checked_sub(anchor.offset_us)?;
             let boot = BootNs(u64::try_from(us).ok()?.checked_mul(1_000)?);
-            let begun = i == 0 || boot >= anchor.since;
+            let begun = i == 0 && self.forgotten == 0 || boot >= anchor.since;
             let over = self.anchors.get(i.saturating_add(1)).is_some_and(|next| boot >= next.since);
             (begun && !over).then_some(boot)
         });
@@ -206,14 +247,16 @@ impl ClockHistory {
     /// Whether the wall clock was stepped between two moments, as far as it was observed.
     #[must_use]
     pub fn stepped_between(&self, from: BootNs, to: BootNs) -> bool {
-        self.anchors.windows(2).any(|pair| match pair {
-            [before, after] => {
-                from < after.since
-                    && after.since <= to
-                    && before.offset_us.abs_diff(after.offset_us) >= STEP_US_MIN
-            }
-            _ => false,
-        })
+        // What is remembered no more may have been a step.
+        self.is_forgotten(from) && from < to
+            || self.anchors.windows(2).any(|pair| match pair {
+                [before, after] => {
+                    from < after.since
+                        && after.since <= to
+                        && before.offset_us.abs_diff(after.offset_us) >= STEP_US_MIN
+                }
+                _ => false,
+            })
     }
 
     /// How long the machine slept between two moments; `None` where that was not observed: the span
@@ -222,7 +265,7 @@ impl ClockHistory {
     pub fn asleep_between(&self, from: BootNs, to: BootNs) -> Option<Ms> {
         let first = self.anchors.first()?;
         let known = |at: BootNs| {
-            if at >= first.since || first.asleep_ns < 1_000_000 {
+            if at >= first.since || first.asleep_ns < 1_000_000 && !self.is_forgotten(at) {
                 self.in_force(at).map(|anchor| anchor.asleep_ns)
             } else {
                 None

@@ -48,6 +48,13 @@ impl Coverage {
         self.event_gap_between(at, at)
     }
 
+    /// The first time after `at` at which no agent ran: what was known at `at` was forgotten then.
+    #[must_use]
+    pub fn agent_down_after(&self, at: BootNs) -> Option<&Gap> {
+        let down = self.gaps.iter().filter(|gap| gap.cause == GapCause::AgentDown);
+        down.filter(|gap| at <= gap.to.boot).min_by_key(|gap| gap.from.boot)
+    }
+
     /// The first gap in process events that meets `[from, to]`.
     #[must_use]
     pub fn event_gap_between(&self, from: BootNs, to: BootNs) -> Option<&Gap> {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! kernel events ─► identity ─┐
-//!                            ├─► settlement ─► bill ─► session (prints)
+//!                            ├─► host (joins them by settlement) ─► bill ─► session (prints)
 //! NVML rows ────► accounting ┘
 //! ```
 //!
@@ -20,6 +20,7 @@
 //! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
+//! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -43,6 +44,7 @@ pub mod cli;
 pub mod clock;
 pub mod coverage;
 pub mod escape;
+pub mod host;
 pub mod identity;
 pub mod kernel;
 #[cfg(test)]

@@ -149,6 +149,11 @@ impl CgroupPaths {
         self.paths.get(&cgroup).map(AsRef::as_ref)
     }
 
+    /// Every name that is known.
+    pub fn iter(&self) -> impl Iterator<Item = (CgroupId, &[u8])> {
+        self.paths.iter().map(|(cgroup, path)| (*cgroup, path.as_ref()))
+    }
+
     /// Names that were dropped, the oldest first, because there were more than [`CGROUP_NAMES_MAX`].
     #[must_use]
     pub const fn forgotten(&self) -> u64 {

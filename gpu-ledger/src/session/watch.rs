@@ -357,6 +357,7 @@ impl Watch {
             coverage: &processes.coverage,
             clock: &processes.history,
             rowless_since,
+            journaled: None,
             host: &self.host,
         }
     }

@@ -5,13 +5,42 @@ use super::{Attribution, Candidate, Evidence, Fit, Named, Nameless};
 use crate::accounting::Row;
 use crate::clock::BootPlace;
 use crate::coverage::{Coverage, Gap, blinds_processes};
-use crate::identity::Image;
+use crate::identity::{Basis, Image};
 use crate::unit::BootNs;
 use crate::unknown::{GapCause, NamelessReason};
 
-/// Whose an open or final row is, by its start alone.
+/// Whose an open or final row is, by its start alone; or, where that finds nobody, by what the
+/// journal remembers of this very row.
 #[must_use]
 pub fn identify(row: &Row, evidence: &Evidence<'_>) -> Attribution {
+    let own = identify_by_start(row, evidence);
+    match evidence.journaled {
+        Some(journaled) if knows_better(journaled, &own, row) => {
+            let mut named = journaled.clone();
+            named.image.basis = Basis::Journal;
+            Attribution::Named(Box::new(named))
+        }
+        _ => own,
+    }
+}
+
+/// Whether what the journal remembers says more than what is known now. It named the row while it ran;
+/// what procfs shows of the same process after a restart is what it runs now, perhaps
+/// another image than the one that the row began under.
+fn knows_better(journaled: &Named, own: &Attribution, row: &Row) -> bool {
+    let of_row = journaled.key.pid == row.pid;
+    of_row
+        && match own {
+            Attribution::Nameless(_) => true,
+            Attribution::Named(own) => {
+                own.image.basis == Basis::Procfs
+                    && journaled.image.basis != Basis::Procfs
+                    && own.key.start.ticks() == journaled.key.start.ticks()
+            }
+        }
+}
+
+fn identify_by_start(row: &Row, evidence: &Evidence<'_>) -> Attribution {
     let Some(start) = row.start else {
         return nameless(NamelessReason::NoStartTime, None, &[], None);
     };
@@ -191,6 +220,10 @@ fn unseen(at: BootNs, coverage: &Coverage) -> (NamelessReason, Option<Gap>) {
     }
     if coverage.end.boot < at {
         return (NamelessReason::AgentDown, None);
+    }
+    // It was seen by an agent that was then down, and what that one knew went with it.
+    if let Some(gap) = coverage.agent_down_after(at) {
+        return (reason_of(gap), Some(gap.clone()));
     }
     // Seen, and yet unknown: it was born in the last gap before, or an event was lost uncounted. The
     // latter is an error of this product, and `missed_in_coverage` counts both.

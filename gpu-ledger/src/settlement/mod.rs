@@ -52,6 +52,9 @@ pub struct Evidence<'a> {
     /// The first moment at which the process was seen to hold this GPU without a driver row (in a
     /// list of running processes, say): it then held it before its row began.
     pub rowless_since: Option<BootNs>,
+    /// The identity that this very row was joined to when it was seen open by an earlier run, as the
+    /// journal has it.
+    pub journaled: Option<&'a Named>,
     /// The host's name, as it stands on its settlements.
     pub host: &'a Arc<str>,
 }

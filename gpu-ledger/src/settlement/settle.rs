@@ -100,18 +100,18 @@ fn flags(
 ///
 /// A row that spans two lifetimes is not among them: both are known, and neither alone is right. One
 /// whose start the clock showed never, or twice with only one of the two in sight, lies in
-/// no covered interval.
+/// no covered interval. What an earlier agent saw and this one could not know is `agent-down`, and no
+/// error either.
 #[must_use]
 pub fn missed_in_coverage<'a>(
     settlements: impl IntoIterator<Item = &'a Settlement>,
     coverage: &Coverage,
 ) -> usize {
     let missed = settlements.into_iter().filter(|settlement| {
+        let sees = |at| coverage.sees_processes_at(at) && coverage.agent_down_after(at).is_none();
         let in_sight = match settlement.started {
-            Some(BootPlace::Once(at)) => coverage.sees_processes_at(at),
-            Some(BootPlace::Twice(one, other)) => {
-                coverage.sees_processes_at(one) && coverage.sees_processes_at(other)
-            }
+            Some(BootPlace::Once(at)) => sees(at),
+            Some(BootPlace::Twice(one, other)) => sees(one) && sees(other),
             Some(BootPlace::Skipped) | None => false,
         };
         let reason = settlement.attribution.reason();

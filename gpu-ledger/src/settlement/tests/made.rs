@@ -10,7 +10,7 @@ use crate::clock::{ClockHistory, Stamp};
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{Basis, Ended, Image, ImageContent, Lifetime, User};
 use crate::kernel::{Argv, ArgvState, ProcessKey};
-use crate::settlement::{Attribution, Eviction, Evidence, Settlement, settle};
+use crate::settlement::{Attribution, Eviction, Evidence, Named, Settlement, settle};
 use crate::unit::{BootNs, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 
@@ -90,6 +90,7 @@ pub(super) struct Known {
     pub(super) coverage: Coverage,
     pub(super) clock: ClockHistory,
     pub(super) rowless_since: Option<BootNs>,
+    pub(super) journaled: Option<Named>,
     pub(super) host: Arc<str>,
 }
 
@@ -108,6 +109,7 @@ impl Known {
             },
             clock,
             rowless_since: None,
+            journaled: None,
             host: Arc::from("host"),
         }
     }
@@ -124,6 +126,7 @@ impl Known {
             coverage: &self.coverage,
             clock: &self.clock,
             rowless_since: self.rowless_since,
+            journaled: self.journaled.as_ref(),
             host: &self.host,
         }
     }

@@ -1,0 +1,343 @@
+//! The side that knows how much: one GPU's rows as the reads bring them, and what is made of them.
+
+use std::collections::BTreeMap;
+
+use super::gaps;
+use crate::accounting::Window;
+use crate::accounting::busy::SampleLoss;
+use crate::accounting::calls::ReadCost;
+use crate::accounting::driver::GpuFacts;
+use crate::accounting::reading::{Finding, Holder, OpenRow};
+use crate::accounting::schedule::Awaited;
+use crate::accounting::worker::{ListingState, ReadOutcome, ReadRequest};
+use crate::clock::Stamp;
+use crate::coverage::{Gap, hides_rows};
+use crate::escape::escape;
+use crate::kernel::ProcessKey;
+use crate::unit::{BootNs, Pid};
+use crate::unknown::{GapCause, Observed, Unknown};
+
+/// One GPU as its reads show it.
+#[derive(Debug)]
+pub struct GpuRows {
+    /// What the driver says of it.
+    pub facts: GpuFacts,
+    /// Rows that run, as of the last read.
+    pub open: Vec<OpenRow>,
+    /// Who held the device, as of the last time that was asked.
+    pub holders: Vec<Holder>,
+    /// Holders in whose place no row was found, since when.
+    rowless: BTreeMap<Pid, Rowless>,
+    /// Those of them that were told.
+    pub(super) rowless_told: BTreeMap<Pid, (Stamp, Option<ProcessKey>)>,
+    /// The last read that brought a list, or the answer that accounting is off.
+    pub last_good: Option<Window>,
+    /// The last read that brought a list. Dead rows survive a mode that is off, and come back.
+    pub last_list: Option<Window>,
+    /// The first such read.
+    pub first_good: Option<Window>,
+    /// Accounting was off at the last read.
+    pub accounting_off: bool,
+    /// Most dead rows seen in one list; `None` before one.
+    pub dead_rows_max: Option<usize>,
+    /// Gaps in what this GPU's rows can tell.
+    pub gaps: Vec<Gap>,
+    /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
+    touching_exits: Option<u64>,
+    /// The same since the last list was taken in, up to this moment.
+    exits_since_list: Option<u64>,
+    /// Settled processes that were never seen to open a device: their opens are then not all seen.
+    pub rows_untouched: u64,
+    /// What reading cost so far.
+    pub cost: ReadCost,
+    /// Reads so far.
+    pub reads: u64,
+    /// Utilization samples that could not be used.
+    pub samples_unused: u64,
+    /// Reads in which the processes' samples and the device's own contradicted each other.
+    pub busy_disagreements: u64,
+    /// When the last read began, whatever came of it.
+    last_read_began: Option<BootNs>,
+    /// A call hangs: no read will come before it returns.
+    pub stalled: bool,
+    /// What the last read could not say.
+    pub unknowns: Vec<Unknown>,
+    reach: Reach,
+    /// The read that is wanted.
+    wanted: Option<ReadRequest>,
+    /// The pace at which it is to be read.
+    pub(super) pace: Option<Awaited>,
+    /// The pace that was last told.
+    pub(super) pace_told: Option<Awaited>,
+    /// When it was last asked who holds the device.
+    pub(super) holders_asked: Option<BootNs>,
+    /// What an earlier run left open was compared with a list.
+    pub(super) journal_compared: bool,
+}
+
+/// Whether anybody holds it open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reach {
+    Open,
+    /// Its handles were given back then.
+    GivenBack(Stamp),
+    /// They were, and it was opened again; no list has come since.
+    FoundAgain(Stamp),
+}
+
+/// A holder without a row.
+#[derive(Clone, Copy, Debug)]
+struct Rowless {
+    since: Stamp,
+    /// A second read found no row either: the first had not merely come too early.
+    confirmed: bool,
+}
+
+impl GpuRows {
+    pub(super) fn new(facts: GpuFacts) -> Self {
+        Self {
+            facts,
+            open: Vec::new(),
+            holders: Vec::new(),
+            rowless: BTreeMap::new(),
+            rowless_told: BTreeMap::new(),
+            last_good: None,
+            last_list: None,
+            first_good: None,
+            accounting_off: false,
+            dead_rows_max: None,
+            gaps: Vec::new(),
+            touching_exits: Some(0),
+            exits_since_list: Some(0),
+            rows_untouched: 0,
+            cost: ReadCost::default(),
+            reads: 0,
+            samples_unused: 0,
+            busy_disagreements: 0,
+            last_read_began: None,
+            stalled: false,
+            unknowns: Vec::new(),
+            reach: Reach::Open,
+            wanted: None,
+            pace: None,
+            pace_told: None,
+            holders_asked: None,
+            journal_compared: false,
+        }
+    }
+
+    /// Whether a read that began after `asked` has come to its end.
+    #[must_use]
+    pub fn was_read_after(&self, asked: BootNs) -> bool {
+        self.last_read_began.is_some_and(|began| began > asked)
+    }
+
+    /// Wants a read.
+    pub(super) fn request(&mut self, sweep: bool, processes: bool) {
+        let before = self.wanted.unwrap_or(ReadRequest {
+            sweep: false,
+            processes: false,
+            touching_exits: Some(0),
+        });
+        let touching_exits = self.touching_exits.replace(0).zip(before.touching_exits);
+        self.wanted = Some(ReadRequest {
+            sweep: sweep || before.sweep,
+            processes: processes || before.processes,
+            touching_exits: touching_exits.and_then(|(new, old)| new.checked_add(old)),
+        });
+    }
+
+    pub(super) const fn take_wanted(&mut self) -> Option<ReadRequest> {
+        self.wanted.take()
+    }
+
+    /// An exit that this GPU's driver may have written a row about.
+    pub(super) fn exit_touched(&mut self) {
+        self.touching_exits = self.touching_exits.and_then(|count| count.checked_add(1));
+        self.exits_since_list = self.exits_since_list.and_then(|count| count.checked_add(1));
+    }
+
+    /// Events were lost: how many exits there were is not known.
+    pub(super) const fn exits_lost(&mut self) {
+        self.touching_exits = None;
+        self.exits_since_list = None;
+    }
+
+    /// The gaps that a read brought. How many rows may have been evicted is counted here, when every
+    /// exit up to the read's end was drained: a read that was held up, or a reader, was asked for
+    /// before most of them.
+    fn gaps_of(&self, outcome: &ReadOutcome) -> Vec<Gap> {
+        let gaps = outcome.findings.iter().filter_map(|finding| match finding {
+            Finding::Gap(gap) => Some(gap.clone()),
+            _ => None,
+        });
+        let rows = outcome.findings.iter().filter(|finding| super::row_of(finding).is_some());
+        let rows = u64::try_from(rows.count()).unwrap_or(u64::MAX);
+        let lost = self.exits_since_list.map(|exits| exits.saturating_sub(rows));
+        let sized = gaps.map(|gap| match gap.cause {
+            GapCause::RowsPossiblyEvicted => Gap { size: gap.size.and(lost), ..gap },
+            _ => gap,
+        });
+        sized.collect()
+    }
+
+    /// Whether the driver names this minor number for the device file. `true` where it does not say.
+    pub(super) fn is_minor(&self, minor: u32) -> bool {
+        self.facts.minor.known().is_none_or(|known| *known == minor)
+    }
+
+    /// Takes in what stands beside the findings; returns the gaps that end with this read, in order, and
+    /// how many older ones were merged under their bound.
+    pub(super) fn take(&mut self, outcome: &ReadOutcome) -> (Vec<Gap>, u64) {
+        let mut ended = self.gaps_of(outcome);
+        if outcome.listing != ListingState::Missing
+            && let Some(gap) = self.end_release(outcome.window.ended)
+        {
+            ended.insert(0, gap);
+        }
+        self.gaps.extend(ended.iter().cloned());
+        let merged = gaps::bound(&mut self.gaps, 0);
+        if outcome.listing == ListingState::Listed {
+            self.exits_since_list = Some(0);
+        }
+        self.cost.add(&outcome.cost);
+        self.reads = self.reads.saturating_add(1);
+        let SampleLoss { over_full, stale, forgotten, late_collections } = outcome.sample_loss;
+        self.samples_unused = [over_full, stale, forgotten, late_collections]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        let disagrees = u64::from(outcome.disagreement.is_some());
+        self.busy_disagreements = self.busy_disagreements.saturating_add(disagrees);
+        self.last_read_began = Some(outcome.window.began.boot);
+        self.stalled = false;
+        self.unknowns.clone_from(&outcome.unknowns);
+        self.open.clone_from(&outcome.open);
+        if outcome.dead_rows.is_some() {
+            self.dead_rows_max = Some(outcome.dead_rows_max);
+        }
+        self.accounting_off = outcome.listing == ListingState::AccountingOff;
+        if outcome.listing != ListingState::Missing {
+            self.last_good = Some(outcome.window);
+            self.first_good.get_or_insert(outcome.window);
+        }
+        if outcome.listing == ListingState::Listed {
+            self.last_list = Some(outcome.window);
+        }
+        self.weigh_rowless(outcome);
+        (ended, merged)
+    }
+
+    /// The time without handles ends: from the last read that showed anything.
+    pub(super) fn end_release(&mut self, to: Stamp) -> Option<Gap> {
+        let released = self.released()?;
+        self.reach = Reach::Open;
+        let from = self.last_good.map_or(released, |window| window.began);
+        let gpu = Some(self.facts.uuid.clone());
+        Some(Gap { cause: GapCause::Released, gpu, from, to, size: None })
+    }
+
+    /// Since when its handles are given back, as long as no list has come again.
+    #[must_use]
+    pub const fn released(&self) -> Option<Stamp> {
+        match self.reach {
+            Reach::Open => None,
+            Reach::GivenBack(since) | Reach::FoundAgain(since) => Some(since),
+        }
+    }
+
+    /// The last read that proves which rows there are: of a GPU that was never seen to keep any, the last
+    /// that said so.
+    pub(super) fn last_proof(&self) -> Option<Window> {
+        self.last_list.or(self.last_good)
+    }
+
+    /// A holder has no row if two reads in turn show none: after the first it may merely have been
+    /// opened between the two lists.
+    fn weigh_rowless(&mut self, outcome: &ReadOutcome) {
+        let has_row = |pid: Pid| {
+            let in_findings = || outcome.findings.iter().filter_map(super::row_of);
+            outcome.open.iter().any(|row| row.pid == pid)
+                || in_findings().any(|found| found.row.pid == pid)
+        };
+        let listed_rows = outcome.listing == ListingState::Listed;
+        self.rowless.retain(|pid, one| one.confirmed || !listed_rows || !has_row(*pid));
+        if listed_rows || self.accounting_off {
+            for one in self.rowless.values_mut() {
+                one.confirmed = true;
+            }
+        }
+        let Some(holders) = &outcome.holders else { return };
+        self.holders.clone_from(holders);
+        self.rowless.retain(|pid, _| holders.iter().any(|holder| holder.pid == *pid));
+        for holder in holders.iter().filter(|holder| !has_row(holder.pid)) {
+            let since = outcome.window.ended;
+            let confirmed = self.accounting_off;
+            self.rowless.entry(holder.pid).or_insert(Rowless { since, confirmed });
+        }
+    }
+
+    /// Another process bears the pid now: what is known of its holding begins here.
+    pub(super) fn restart_rowless(&mut self, pid: Pid, since: Stamp) {
+        if let Some(one) = self.rowless.get_mut(&pid) {
+            one.since = since;
+        }
+    }
+
+    /// Holders that have no row, with what they hold, and since when that is known.
+    pub fn rowless(&self) -> impl Iterator<Item = (&Holder, Stamp)> {
+        self.holders.iter().filter_map(|holder| {
+            let rowless = self.rowless.get(&holder.pid).filter(|rowless| rowless.confirmed)?;
+            Some((holder, rowless.since))
+        })
+    }
+
+    /// Since when a process was seen to hold this GPU without a row.
+    pub(super) fn rowless_since(&self, pid: Pid) -> Option<BootNs> {
+        self.rowless.get(&pid).filter(|rowless| rowless.confirmed).map(|one| one.since.boot)
+    }
+
+    /// The product's name, or that the driver did not say.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.facts.name {
+            Observed::Known(name) => escape(name.as_bytes()).to_string(),
+            Observed::Unknown(reason) => format!("name unknown: {reason}"),
+        }
+    }
+
+    /// Rows that may have been lost unread: `None` where a gap's size is not known.
+    #[must_use]
+    pub fn possibly_lost(&self) -> Option<u64> {
+        // What a hanging call hid, the list after it shows, or says that it is lost by another cause.
+        let lost = |gap: &&Gap| hides_rows(gap.cause) && gap.cause != GapCause::NvmlCallTimeout;
+        self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
+    }
+
+    /// Its handles were given back: what was wanted of it, nobody can do.
+    pub(super) fn given_back(&mut self, at: Stamp) {
+        self.reach = Reach::GivenBack(self.released().unwrap_or(at));
+        self.wanted = None;
+        self.stalled = false;
+    }
+
+    /// It was opened again: everything is asked for.
+    pub(super) fn regained(&mut self, facts: GpuFacts) {
+        self.facts = facts;
+        self.pace_told = None;
+        if let Reach::GivenBack(since) = self.reach {
+            self.reach = Reach::FoundAgain(since);
+        }
+        self.request(true, true);
+    }
+
+    /// Whether nobody can read it now.
+    pub(super) const fn is_out_of_reach(&self) -> bool {
+        matches!(self.reach, Reach::GivenBack(_))
+    }
+
+    /// What was read so far belongs to no period: the watching of this GPU begins with its last read.
+    pub(super) fn begin_anew(&mut self) {
+        self.gaps.clear();
+        self.first_good = self.last_good;
+    }
+}
