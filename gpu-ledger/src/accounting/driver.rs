@@ -4,6 +4,7 @@
 //! touch: threads. May not: make a driver call on the caller's thread.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::calls::{CallWatch, Calls, InFlight, ReadCost, timed_out};
+use super::harvest::Harvest;
 use super::nvml::{DriverKind, GpuHandle, Library, MigState};
-use super::worker::{GpuWorker, OUTCOMES_WAITING_MAX, ReadOutcome, WorkerOptions};
+use super::worker::{GpuWorker, HeldLibrary, OUTCOMES_WAITING_MAX, ReadOutcome, WorkerOptions};
 use crate::clock::{Clock, Stamp};
 use crate::unit::GpuUuid;
 use crate::unknown::{Observed, Unknown, UnknownReason};
@@ -126,10 +128,21 @@ pub enum Report {
     Stalled(Stall),
 }
 
+/// What is known from before the driver was closed, where it was.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// What was read of each GPU: reading goes on from there.
+    pub harvests: BTreeMap<GpuUuid, Harvest>,
+    /// Open these alone, each by its PCI address, and look at no other GPU; `None`: all there are.
+    pub only: Option<Vec<GpuFacts>>,
+}
+
 /// The opened driver.
 #[derive(Debug)]
 pub struct Driver {
     workers: BTreeMap<GpuUuid, GpuWorker>,
+    /// Ends when the library was shut down.
+    closed: oneshot::Receiver<Infallible>,
     outcomes: mpsc::Receiver<ReadOutcome>,
     told: BTreeMap<GpuUuid, InFlight>,
     clock: Clock,
@@ -142,38 +155,92 @@ impl Driver {
     pub async fn open(
         options: DriverOptions,
     ) -> Result<(DriverFacts, Vec<GpuFacts>, Self), Unknown> {
+        Self::reopen(options, &mut Before::default()).await
+    }
+
+    /// The same after a time in which it was closed. What was known of a GPU that is found again is taken
+    /// out of `before`; of the others it stays there for the next try.
+    pub async fn reopen(
+        options: DriverOptions,
+        before: &mut Before,
+    ) -> Result<(DriverFacts, Vec<GpuFacts>, Self), Unknown> {
         let watch = CallWatch::default();
         let (reply, answer) = oneshot::channel();
-        let (path, clock) = (options.library.clone(), options.clock.clone());
-        let mut calls = Calls::new(clock.clone(), options.call_deadline, watch.clone());
+        let (path, only) = (options.library.clone(), before.only.clone());
+        let by_address = only.is_some();
+        let mut calls = Calls::new(options.clock.clone(), options.call_deadline, watch.clone());
         let opener = std::thread::Builder::new().name("nvml-open".to_owned());
         let spawned = opener.spawn(move || {
             // Where nobody waits any more, the library is closed again here.
-            let _ = reply.send(open(path.as_deref(), &mut calls));
+            let _ = reply.send(open(path.as_deref(), only.as_deref(), &mut calls));
         });
         spawned.map_err(|error| no_thread(&error))?;
         let (library, facts, gpus) =
-            answer_of(answer, &watch, &clock, options.call_deadline, None).await??;
+            answer_of(answer, &watch, &options.clock, options.call_deadline, None).await??;
+        let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
         let mut workers = BTreeMap::new();
         for gpu in &gpus {
             let worker_options = WorkerOptions {
-                clock: clock.clone(),
+                clock: options.clock.clone(),
                 call_deadline: options.call_deadline,
-                dead_rows_hidden: options.dead_rows_hidden,
                 touches_watched: options.touches_watched,
+                address: gpu.pci_bus_id.known().filter(|_| by_address).cloned(),
             };
-            let (uuid, library) = (gpu.uuid.clone(), Arc::clone(&library));
-            let worker = GpuWorker::start(uuid.clone(), library, worker_options, sender.clone())
+            let harvest = before.harvests.remove(&gpu.uuid);
+            let harvest =
+                harvest.unwrap_or_else(|| Harvest::new(gpu.uuid.clone(), options.dead_rows_hidden));
+            let library = Arc::clone(&library);
+            let worker = GpuWorker::start(harvest, library, worker_options, sender.clone())
                 .map_err(|error| no_thread(&error))?;
-            workers.insert(uuid, worker);
+            workers.insert(gpu.uuid.clone(), worker);
         }
         // The last reference goes with the last worker's thread: shutting down is a driver call too.
         let closer = std::thread::Builder::new().name("nvml-close".to_owned());
         closer.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
+        let (clock, call_deadline) = (options.clock, options.call_deadline);
         let told = BTreeMap::new();
-        let call_deadline = options.call_deadline;
-        Ok((facts, gpus, Self { workers, outcomes, told, clock, call_deadline }))
+        Ok((facts, gpus, Self { workers, closed, outcomes, told, clock, call_deadline }))
+    }
+
+    /// Ends every worker and waits until the library is shut down and nothing of the driver is open any
+    /// more. Reads that came to their end meanwhile are added to `reports`.
+    ///
+    /// # Errors
+    /// The call that still hangs after `deadline`. May be called again to wait on.
+    pub async fn close(
+        &mut self,
+        deadline: Duration,
+        reports: &mut Vec<Report>,
+    ) -> Result<BTreeMap<GpuUuid, Harvest>, Unknown> {
+        for worker in self.workers.values() {
+            worker.stop();
+        }
+        let patience = tokio::time::sleep(deadline);
+        tokio::pin!(patience);
+        loop {
+            tokio::select! {
+                biased;
+                // A worker that finds the queue full waits for room in it.
+                Some(outcome) = self.outcomes.recv() => {
+                    reports.push(Report::Read(Box::new(outcome)));
+                }
+                // Nothing is ever sent: it ends with the library.
+                _ = &mut self.closed => break,
+                () = &mut patience => return Err(self.hanging_call()),
+            }
+        }
+        reports.extend(self.waiting());
+        let left = self.workers.iter();
+        Ok(left.filter_map(|(gpu, worker)| Some((gpu.clone(), worker.take_left()?))).collect())
+    }
+
+    /// What keeps the library open: a call under way, or the shutting down itself.
+    fn hanging_call(&self) -> Unknown {
+        let call = self.workers.values().find_map(|worker| {
+            Some(timed_out(worker.watch().in_flight()?.call, Some(worker.gpu())))
+        });
+        call.unwrap_or_else(|| timed_out("nvmlShutdown", None))
     }
 
     /// The worker of a GPU.
@@ -256,26 +323,19 @@ impl Drop for Driver {
     }
 }
 
-type Opened = (Arc<Library>, DriverFacts, Vec<GpuFacts>);
+type Opened = (Library, DriverFacts, Vec<GpuFacts>);
 
-fn open(path: Option<&std::path::Path>, calls: &mut Calls) -> Result<Opened, Unknown> {
+fn open(
+    path: Option<&std::path::Path>,
+    only: Option<&[GpuFacts]>,
+    calls: &mut Calls,
+) -> Result<Opened, Unknown> {
     let library = Library::open(path, calls)?;
-    let count = library.gpu_count(calls)?;
-    if count == 0 {
-        return Err(Unknown {
-            call: Some("nvmlDeviceGetCount_v2"),
-            code: Some(0),
-            ..Unknown::of(UnknownReason::NoGpuFound)
-        });
-    }
     let version = library.driver_version(calls);
-    let (mut gpus, mut unknowns) = (Vec::new(), Vec::new());
-    for index in 0..count {
-        match library.gpu_at(index, calls) {
-            Ok(gpu) => gpus.push(facts_of(&gpu, index, calls)),
-            Err(unknown) => unknowns.push(unknown),
-        }
-    }
+    let (gpus, mut unknowns) = match only {
+        Some(only) => open_only(&library, only, calls),
+        None => open_all(&library, calls)?,
+    };
     if gpus.is_empty()
         && let Some(first) = unknowns.pop()
     {
@@ -288,7 +348,45 @@ fn open(path: Option<&std::path::Path>, calls: &mut Calls) -> Result<Opened, Unk
         unknowns,
         cost: calls.take_cost(),
     };
-    Ok((Arc::new(library), facts, gpus))
+    Ok((library, facts, gpus))
+}
+
+type Found = (Vec<GpuFacts>, Vec<Unknown>);
+
+fn open_all(library: &Library, calls: &mut Calls) -> Result<Found, Unknown> {
+    let count = library.gpu_count(calls)?;
+    if count == 0 {
+        return Err(Unknown {
+            call: Some("nvmlDeviceGetCount_v2"),
+            code: Some(0),
+            ..Unknown::of(UnknownReason::NoGpuFound)
+        });
+    }
+    let (mut gpus, mut unknowns) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        match library.gpu_at(index, calls) {
+            Ok(gpu) => gpus.push(facts_of(&gpu, index, calls)),
+            Err(unknown) => unknowns.push(unknown),
+        }
+    }
+    Ok((gpus, unknowns))
+}
+
+/// One whose address is not known cannot be opened without a search, and is left out.
+fn open_only(library: &Library, only: &[GpuFacts], calls: &mut Calls) -> Found {
+    let (mut gpus, mut unknowns) = (Vec::new(), Vec::new());
+    for known in only {
+        let Observed::Known(address) = &known.pci_bus_id else {
+            let gpu = Some(known.uuid.clone());
+            unknowns.push(Unknown { gpu, ..Unknown::of(UnknownReason::ValueNotAvailable) });
+            continue;
+        };
+        match library.gpu_at_address(&known.uuid, address, calls) {
+            Ok(gpu) => gpus.push(facts_of(&gpu, known.index, calls)),
+            Err(unknown) => unknowns.push(unknown),
+        }
+    }
+    (gpus, unknowns)
 }
 
 fn facts_of(gpu: &GpuHandle<'_>, index: u32, calls: &mut Calls) -> GpuFacts {

@@ -5,6 +5,7 @@
 //! a driver call can stall for seconds or for ever.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -116,6 +117,25 @@ pub struct GpuWorker {
     gpu: GpuUuid,
     inbox: Arc<(Mutex<Inbox>, Condvar)>,
     watch: CallWatch,
+    /// What the thread knew when it ended, for one that goes on later.
+    left: Arc<Mutex<Option<Harvest>>>,
+}
+
+/// The library, and a sign for whoever waits until nobody holds it any more.
+#[derive(Debug)]
+pub(super) struct HeldLibrary {
+    // Dropped in this order: the sign goes when the library was shut down.
+    library: Library,
+    _sign: oneshot::Sender<Infallible>,
+}
+
+impl HeldLibrary {
+    /// A library to be shared by workers. The receiver ends when the last of them has let it go and
+    /// it is shut down.
+    pub(super) fn new(library: Library) -> (Arc<Self>, oneshot::Receiver<Infallible>) {
+        let (sign, closed) = oneshot::channel();
+        (Arc::new(Self { library, _sign: sign }), closed)
+    }
 }
 
 /// What a worker needs.
@@ -123,32 +143,35 @@ pub struct GpuWorker {
 pub(super) struct WorkerOptions {
     pub(super) clock: Clock,
     pub(super) call_deadline: Duration,
-    pub(super) dead_rows_hidden: bool,
     pub(super) touches_watched: bool,
+    /// The GPU's PCI address, by which it is then opened: looking for a UUID may initialise other
+    /// GPUs on the way (nvml.h of 595.45.04 on `nvmlDeviceGetHandleByUUID`).
+    pub(super) address: Option<String>,
 }
 
 impl GpuWorker {
     /// Starts the thread. It keeps the library open as long as it lives.
     pub(super) fn start(
-        gpu: GpuUuid,
-        library: Arc<Library>,
+        harvest: Harvest,
+        library: Arc<HeldLibrary>,
         options: WorkerOptions,
         outcomes: mpsc::Sender<ReadOutcome>,
     ) -> std::io::Result<Self> {
+        let gpu = harvest.gpu().clone();
         let inbox =
             Inbox { request: None, awaited: Awaited::Nothing, set_mode: None, stop: Stop::No };
         let worker = Self {
             gpu: gpu.clone(),
             inbox: Arc::new((Mutex::new(inbox), Condvar::new())),
             watch: CallWatch::default(),
+            left: Arc::default(),
         };
         let (mine, name) = (worker.clone(), format!("nvml-{}", gpu.short()));
         std::thread::Builder::new().name(name).spawn(move || {
             let calls =
                 Calls::new(options.clock.clone(), options.call_deadline, mine.watch.clone());
-            let harvest = Harvest::new(gpu, options.dead_rows_hidden);
             let reader = Reader {
-                library: &library,
+                library: &library.library,
                 handle: None,
                 calls,
                 harvest,
@@ -212,6 +235,11 @@ impl GpuWorker {
         &self.watch
     }
 
+    /// What the worker knew when it ended; once.
+    pub(super) fn take_left(&self) -> Option<Harvest> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn change(&self, change: impl FnOnce(&mut Inbox)) {
         change(&mut self.lock());
         self.inbox.1.notify_one();
@@ -224,7 +252,7 @@ impl GpuWorker {
     fn work(&self, mut reader: Reader<'_>, outcomes: &mpsc::Sender<ReadOutcome>) {
         loop {
             match self.wait(&reader) {
-                Task::Stop => return,
+                Task::Stop => break,
                 Task::SetMode(on, reply) => {
                     // Nobody may wait for it any more; the mode is set all the same.
                     let _ = reply.send(reader.set_accounting(on));
@@ -232,11 +260,12 @@ impl GpuWorker {
                 Task::Read { request, sweep, last } => {
                     let outcome = reader.read(request, sweep, last);
                     if outcomes.blocking_send(outcome).is_err() || last {
-                        return;
+                        break;
                     }
                 }
             }
         }
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.harvest);
     }
 
     fn wait(&self, reader: &Reader<'_>) -> Task {
@@ -301,9 +330,13 @@ impl<'library> Reader<'library> {
     }
 
     fn handle(&mut self) -> Result<GpuHandle<'library>, Unknown> {
-        match self.handle.take() {
-            Some(handle) => Ok(handle),
-            None => self.library.gpu_of(self.harvest.gpu(), &mut self.calls),
+        if let Some(handle) = self.handle.take() {
+            return Ok(handle);
+        }
+        let (gpu, calls) = (self.harvest.gpu(), &mut self.calls);
+        match &self.options.address {
+            Some(address) => self.library.gpu_at_address(gpu, address, calls),
+            None => self.library.gpu_of(gpu, calls),
         }
     }
 

@@ -46,13 +46,13 @@ use self::processes::Processes;
 use self::take::row_of;
 use crate::accounting::RowKey;
 use crate::accounting::driver::{GpuFacts, Report, Stall};
-use crate::clock::{ClockHistory, Stamp};
+use crate::clock::Stamp;
 use crate::coverage::Coverage;
-use crate::identity::{CgroupPaths, Lifetimes, Limits, Snapshot};
-use crate::kernel::{Event, ProcessKey};
+use crate::identity::{CgroupPaths, Snapshot};
+use crate::kernel::ProcessKey;
 use crate::settlement::{Books, Named, SettlementError};
 use crate::unit::{BootNs, GpuUuid, Pid};
-use crate::unknown::{Unknown, UnknownReason};
+use crate::unknown::Unknown;
 
 /// Ended processes that touched a GPU and for whose rows is waited.
 pub const AWAITING_ROW_MAX: usize = 16_384;

@@ -18,7 +18,7 @@ pub use reason::{CallKind, unknown};
 
 use super::calls::Calls;
 use crate::unit::GpuUuid;
-use crate::unknown::Unknown;
+use crate::unknown::{Unknown, UnknownReason};
 
 /// What stands behind the library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +117,34 @@ impl Library {
         let device = calls
             .run(call, || self.nvml()?.device_by_uuid(&*uuid.0))
             .map_err(|error| unknown(CallKind::Open, call, Some(uuid), error))?;
+        Ok(GpuHandle::new(self, device, uuid.clone()))
+    }
+
+    /// The GPU at this PCI address, if it is the one of this UUID. No other GPU is looked at.
+    pub fn gpu_at_address(
+        &self,
+        uuid: &GpuUuid,
+        address: &str,
+        calls: &mut Calls,
+    ) -> Result<GpuHandle<'_>, Unknown> {
+        let call = "nvmlDeviceGetHandleByPciBusId_v2";
+        let device = calls
+            .run(call, || self.nvml()?.device_by_pci_bus_id(address))
+            .map_err(|error| unknown(CallKind::Open, call, Some(uuid), error))?;
+        let call = "nvmlDeviceGetUUID";
+        let found = calls
+            .run(call, || device.uuid())
+            .map_err(|error| unknown(CallKind::Open, call, Some(uuid), error))?;
+        if *found != *uuid.0 {
+            // Another card stands in that place now.
+            return Err(Unknown {
+                detail: Some(found),
+                gpu: Some(uuid.clone()),
+                call: Some(call),
+                code: Some(0),
+                ..Unknown::of(UnknownReason::GpuLost)
+            });
+        }
         Ok(GpuHandle::new(self, device, uuid.clone()))
     }
 
