@@ -22,6 +22,7 @@
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
+//! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -47,6 +48,7 @@ pub mod escape;
 pub mod host;
 pub mod identity;
 pub mod kernel;
+mod observer;
 #[cfg(test)]
 mod random;
 pub mod session;

@@ -313,10 +313,9 @@ impl GpuRows {
         self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
     }
 
-    /// Its handles were given back: what was wanted of it, nobody can do.
+    /// Its handles were given back: what is wanted of it waits.
     pub(super) fn given_back(&mut self, at: Stamp) {
         self.reach = Reach::GivenBack(self.released().unwrap_or(at));
-        self.wanted = None;
         self.stalled = false;
     }
 

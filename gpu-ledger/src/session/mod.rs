@@ -7,9 +7,7 @@ mod assemble;
 pub mod launch;
 mod output;
 mod preflight;
-mod processes;
 pub mod report;
-mod rows;
 mod text;
 mod watch;
 
@@ -23,8 +21,6 @@ use nix::unistd::User;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::accounting::FinalRow;
-use crate::accounting::reading::Finding;
 use crate::clock::Clock;
 use crate::session::launch::STATUS_FAILED_BEFORE;
 use crate::session::output::Output;
@@ -112,7 +108,7 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
         let nothing_ran = !options.argv.is_empty();
         return Ok(if nothing_ran { STATUS_FAILED_BEFORE } else { STATUS_UNKNOWN });
     }
-    let began = watch.clock.now();
+    let began = watch.observer.clock().now();
     let mut traced = match start(options) {
         Ok(traced) => traced,
         Err(error) => {
@@ -120,7 +116,9 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
             return Ok(STATUS_FAILED_BEFORE);
         }
     };
-    watch.root_pid = traced.child.as_ref().map(|child| Pid(child.id()));
+    if let Some(child) = &traced.child {
+        watch.observer.host_mut().follow(Pid(child.id()));
+    }
     watch_until_over(&mut watch, &mut traced, &mut children, &mut interrupts).await?;
     settle(options, &mut watch, &mut interrupts).await?;
     let report = assemble::report(options, &mut watch, began, traced.status)?;
@@ -150,18 +148,16 @@ fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
 /// a row is known from the start.
 async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     // A worker reads once by itself, without asking who holds the GPU: that read is not enough.
-    let asked = watch.clock.now().boot;
+    let asked = watch.observer.clock().now().boot;
     watch.finishing = Some(asked);
-    for gpu in watch.gpus.values_mut() {
-        gpu.request(true, true);
-    }
+    watch.observer.want_reads(true, true);
     let deadline = Instant::now() + BASELINE_TIMEOUT;
-    while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked)) {
+    while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked)) {
         tokio::select! {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
         }
-        if watch.gpus.values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
+        if watch.host().gpus().values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
             break;
         }
     }
@@ -221,13 +217,11 @@ async fn settle(
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<()> {
     watch.advance(None)?;
-    let ended: BootNs = watch.clock.now().boot;
+    let ended: BootNs = watch.observer.clock().now().boot;
     let deadline = after(options.settle_timeout);
     let mut tick = interval(DRAIN_INTERVAL);
-    for gpu in watch.gpus.values_mut() {
-        gpu.request(true, true);
-    }
-    while watch.awaits_command(ended) {
+    watch.observer.want_reads(true, true);
+    while watch.host().awaits_command(ended) {
         tokio::select! {
             _ = tick.tick() => watch.advance(None)?,
             wake = watch.next() => watch.advance(Some(wake))?,
@@ -240,14 +234,11 @@ async fn settle(
 
 /// One last read of everything, so that every GPU's period ends with a list.
 async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
-    let asked = watch.clock.now().boot;
+    let asked = watch.observer.clock().now().boot;
     watch.finishing = Some(asked);
-    for gpu in watch.gpus.values_mut() {
-        gpu.request(true, true);
-        gpu.worker().finish();
-    }
+    watch.observer.finish_reads();
     let deadline = Instant::now() + BASELINE_TIMEOUT;
-    while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
+    while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
         tokio::select! {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
@@ -255,19 +246,19 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
     }
     watch.advance(None)?;
     let told = |gpu: &GpuUuid| {
-        let mut unknowns = watch.unknowns.iter();
+        let mut unknowns = watch.host().unknowns().iter();
         unknowns.any(|unknown| {
             unknown.reason == UnknownReason::NvmlCallTimeout && unknown.gpu.as_ref() == Some(gpu)
         })
     };
     // A call that hangs was told by its name; many slow ones together have none.
-    let unread = watch.gpus.iter().filter(|(uuid, gpu)| !gpu.was_read_after(asked) && !told(uuid));
+    let unread =
+        watch.host().gpus().iter().filter(|(uuid, gpu)| !gpu.was_read_after(asked) && !told(uuid));
     let unread: Vec<GpuUuid> = unread.map(|(uuid, _)| uuid.clone()).collect();
-    watch.unknowns.extend(
-        unread
-            .into_iter()
-            .map(|gpu| Unknown { gpu: Some(gpu), ..Unknown::of(UnknownReason::NvmlCallTimeout) }),
-    );
+    for gpu in unread {
+        let timeout = Unknown::of(UnknownReason::NvmlCallTimeout);
+        watch.note_unknown(&Unknown { gpu: Some(gpu), ..timeout });
+    }
     Ok(())
 }
 
@@ -304,23 +295,6 @@ fn exit_status_of(status: ExitStatus) -> i32 {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
         (None, None) => i32::from(u8::MAX),
-    }
-}
-
-/// The row that a finding brings.
-fn row_of(finding: &Finding) -> Option<&FinalRow> {
-    match finding {
-        Finding::AlreadyDead(row) | Finding::Final(row) | Finding::NoStartTime(row) => Some(row),
-        Finding::Opened(_)
-        | Finding::Masked(_)
-        | Finding::OpenLost { .. }
-        | Finding::Conflict { .. }
-        | Finding::Gap(_)
-        | Finding::EpochBegan { .. }
-        | Finding::EpochEnded { .. }
-        | Finding::ObservedIdle { .. }
-        | Finding::JunkPids { .. }
-        | Finding::KeysForgotten { .. } => None,
     }
 }
 

@@ -1,18 +1,21 @@
 //! What must be there, checked and said before the command starts.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::accounting::driver::{Driver, DriverOptions, in_initial_pid_namespace};
+use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::host::{HostSettings, Resumed};
 use crate::kernel::TracerOptions;
 use crate::kernel::preflight::{self, Need, Outcome};
+use crate::observer::{Observer, Setup};
 use crate::session::TraceOptions;
+use crate::session::launch::PROBE_WORD;
 use crate::session::output;
-use crate::session::processes::Processes;
 use crate::session::watch::Watch;
 use crate::unit::GpuUuid;
 use crate::unknown::{Unknown, UnknownReason};
@@ -33,8 +36,8 @@ impl fmt::Display for Missing {
 /// Opens both sides. What cannot be opened is an UNKNOWN of the watch, not an error.
 pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     let mut missing = Vec::new();
-    let processes = processes(options, &mut missing);
-    let touch_off_because = processes.touch_off_because().map(|why| named_touch_lack(options, why));
+    let mut observer = observer(options, &mut missing);
+    let touch_off_because = observer.touch_off_because().map(|why| named_touch_lack(options, why));
     if let Some(why) = touch_off_because.as_deref().filter(|_| options.device_touch) {
         // No prerequisite: everything else goes on without it.
         output::complain(&format!("device-touch off: {why}"));
@@ -46,21 +49,26 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
             true
         }
     };
-    let opened = Driver::open(DriverOptions {
+    let opened = observer.open_driver(DriverOptions {
         library: options.nvml_library.clone(),
         call_deadline: options.call_deadline,
         clock: options.clock.clone(),
         dead_rows_hidden,
         touches_watched: touch_off_because.is_none(),
     });
-    let mut watch =
-        Watch::new(options.clock.clone(), host_name(), processes, opened.await, touch_off_because);
-    watch.unknowns.extend(missing.iter().map(|one| one.unknown.clone()));
+    let opened = opened.await;
+    let mut watch = Watch::new(observer, touch_off_because);
+    if let Err(unknown) = opened {
+        watch.note_unknown(&unknown);
+    }
+    for one in &missing {
+        watch.note_unknown(&one.unknown);
+    }
     if options.device_touch && watch.touch_off_because.is_some() {
-        watch.unknowns.insert(Unknown::of(UnknownReason::DeviceTouchOff));
+        watch.note_unknown(&Unknown::of(UnknownReason::DeviceTouchOff));
     }
     if dead_rows_hidden {
-        watch.unknowns.insert(Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace));
+        watch.note_unknown(&Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace));
     }
     if options.enable_accounting {
         enable_accounting(&mut watch).await;
@@ -68,7 +76,7 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     (watch, missing)
 }
 
-fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
+fn observer(options: &TraceOptions, missing: &mut Vec<Missing>) -> Observer {
     for finding in preflight::findings(Path::new("/proc"), Path::new("/sys")) {
         if let (Need::Tracing, Outcome::Missing { cause, remedy }) = (finding.need, finding.outcome)
         {
@@ -78,8 +86,16 @@ fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
             missing.push(Missing { unknown, advice: format!("no names: {cause}; {remedy}") });
         }
     }
+    let setup = Setup {
+        clock: options.clock.clone(),
+        host_name: host_name(),
+        probe_arguments: vec![OsString::from(PROBE_WORD)],
+        // The kernel side says which of the two there are.
+        settings: HostSettings::of_trace(true, options.device_touch),
+        resumed: Resumed::default(),
+    };
     if !missing.is_empty() {
-        return Processes::blind(options.clock.clone());
+        return Observer::blind(setup);
     }
     preflight::raise_locked_memory();
     let tracer = TracerOptions {
@@ -87,12 +103,12 @@ fn processes(options: &TraceOptions, missing: &mut Vec<Missing>) -> Processes {
         device_touch: options.device_touch,
         ..TracerOptions::default()
     };
-    Processes::watch(options.clock.clone(), &tracer).unwrap_or_else(|error| {
+    Observer::watch(setup.clone(), &tracer).unwrap_or_else(|error| {
         missing.push(Missing {
             unknown: Unknown::of(UnknownReason::ProcessEventsUnavailable),
             advice: format!("no names: {error}"),
         });
-        Processes::blind(options.clock.clone())
+        Observer::blind(setup)
     })
 }
 
@@ -119,8 +135,8 @@ fn token(name: &str) -> String {
 }
 
 async fn enable_accounting(watch: &mut Watch) {
-    let Some((_, driver)) = &watch.driver else { return };
-    let off = watch.gpus.values().filter(|gpu| gpu.facts.accounting != Ok(true));
+    let Some(driver) = watch.observer.driver() else { return };
+    let off = watch.host().gpus().values().filter(|gpu| gpu.facts.accounting != Ok(true));
     let off: Vec<GpuUuid> = off.map(|gpu| gpu.facts.uuid.clone()).collect();
     let mut unknowns = Vec::new();
     let mut enabled = BTreeSet::new();
@@ -134,20 +150,20 @@ async fn enable_accounting(watch: &mut Watch) {
             Err(unknown) => unknowns.push(unknown),
         }
     }
-    watch.unknowns.extend(unknowns);
+    for unknown in &unknowns {
+        watch.note_unknown(unknown);
+    }
     forget_accounting_off(watch, &enabled).await;
 }
 
 /// Reads that began before the mode was set say that it is off, and may still be on their way. What
 /// they say belongs to no period of this trace.
 async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
-    let set = watch.clock.now().boot;
-    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
-        gpu.request(true, true);
-    }
+    let set = watch.observer.clock().now().boot;
+    watch.observer.want_reads(true, true);
     let deadline = Instant::now() + super::BASELINE_TIMEOUT;
     let waits = |watch: &Watch| {
-        let mut gpus = watch.gpus.values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
+        let mut gpus = watch.host().gpus().values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
         gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.stalled)
     };
     while waits(watch) {
@@ -156,14 +172,7 @@ async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
             () = sleep_until(deadline) => break,
         }
     }
-    watch.unknowns.retain(|unknown| {
-        let of_enabled = unknown.gpu.as_ref().is_some_and(|gpu| enabled.contains(gpu));
-        !(of_enabled && unknown.reason == UnknownReason::AccountingModeDisabled)
-    });
-    for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
-        gpu.gaps.clear();
-        gpu.first_good = gpu.last_good;
-    }
+    watch.observer.host_mut().forget_accounting_off(enabled);
 }
 
 /// The calls without whose answer a GPU has no rows.
@@ -174,10 +183,10 @@ const ASK_THE_KERNEL_LOG: &str =
 
 /// What the driver's side lacks, by what its first reads could not say.
 pub(super) fn missing_of_driver(watch: &Watch) -> Vec<Missing> {
-    let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
-    let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
+    let last_reads = watch.host().gpus().values().flat_map(|gpu| &gpu.unknowns);
+    let all: BTreeSet<&Unknown> = watch.host().unknowns().iter().chain(last_reads).collect();
     let advised = all.into_iter().filter_map(|unknown| {
-        let gate = |call| watch.driver.is_none() || GATES.contains(&call);
+        let gate = |call| watch.observer.driver().is_none() || GATES.contains(&call);
         // An empty list is an answer, and carries no code.
         let refused = unknown.call.is_some_and(gate) && unknown.code.is_some_and(|code| code != 0);
         let advice = remedy(unknown.reason).or(refused.then_some(ASK_THE_KERNEL_LOG))?.to_owned();

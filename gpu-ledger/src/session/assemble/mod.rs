@@ -14,11 +14,12 @@ use base64::Engine as _;
 use crate::bill::{Bill, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
 use crate::clock::Stamp;
 use crate::escape::escape;
+use crate::host::GpuRows;
 use crate::identity::{ImageContent, argv_words};
 use crate::kernel::ArgvState;
+use crate::observer::EventCounts;
 use crate::session::TraceOptions;
 use crate::session::report::{self, Account as AccountLine, Block, Command, Report, Settled};
-use crate::session::rows::GpuRows;
 use crate::session::watch::{Entry, Watch};
 use crate::settlement::Account;
 use crate::unit::{Ms, Span};
@@ -45,12 +46,16 @@ pub(super) fn report(
     began: Stamp,
     status: Option<ExitStatus>,
 ) -> anyhow::Result<Report> {
-    let events = watch.processes.stop();
+    let events = watch.observer.stop()?.map(|counts| {
+        let EventCounts { produced, received, lost } = counts;
+        report::Events { produced, received, lost }
+    });
+    watch.keep_notes();
     let period = period(watch, began);
     let open = running::open_rows(watch, period);
     let rowless = running::rowless(watch, period);
     let mut books: Vec<GpuBooks<Party>> = Vec::new();
-    for (uuid, gpu) in &watch.gpus {
+    for (uuid, gpu) in watch.host().gpus() {
         let settled = watch.entries.iter().filter(|entry| entry.settlement.row.gpu == *uuid);
         let running = open.iter().chain(&rowless).filter(|one| one.gpu == *uuid);
         books.push(GpuBooks {
@@ -63,13 +68,13 @@ pub(super) fn report(
     let bill = bill(period, &books)?;
     let (command, host) = blocks(watch, &bill);
     let argv = options.argv.iter().map(|word| text_of(word.as_encoded_bytes()));
-    let driver = watch.driver.as_ref().map(|(facts, _)| facts);
+    let driver = watch.observer.driver_facts();
     Ok(Report {
         format: report::FORMAT,
         version: report::VERSION,
         driver: driver.map(|facts| facts.kind.as_str()),
         driver_version: driver.and_then(|facts| facts.version.clone().ok()),
-        test_clock: watch.clock.is_shifted(),
+        test_clock: watch.observer.clock().is_shifted(),
         command: (!options.argv.is_empty()).then(|| Command {
             argv: argv.collect(),
             exit_status: status.map(super::exit_status_of),
@@ -77,7 +82,13 @@ pub(super) fn report(
             block: command,
         }),
         host,
-        gpus: watch.gpus.values().zip(&bill.gpus).map(|(gpu, line)| statement(gpu, line)).collect(),
+        gpus: watch
+            .host()
+            .gpus()
+            .values()
+            .zip(&bill.gpus)
+            .map(|(gpu, line)| statement(gpu, line))
+            .collect(),
         unattributed: bill.unattributed.iter().map(unattributed).collect(),
         disputed: disputed(watch),
         open: open.iter().map(running::Running::open).collect(),
@@ -93,7 +104,7 @@ pub(super) fn report(
 
 /// What ran under the command, most first.
 fn processes(watch: &Watch) -> Vec<report::Processes> {
-    let programs = watch.programs_of_command().into_iter();
+    let programs = watch.host().programs_of_command().into_iter();
     let mut processes: Vec<report::Processes> = programs
         .map(|(program, (ended, running))| report::Processes { program, ended, running })
         .collect();
@@ -106,12 +117,13 @@ fn processes(watch: &Watch) -> Vec<report::Processes> {
 fn period(watch: &Watch, began: Stamp) -> Span {
     // A GPU that could not be read at the end has an uncovered tail, and cuts nobody else's period.
     let read_at_the_end = |read: &Stamp| watch.finishing.is_none_or(|asked| read.boot >= asked);
-    let last = || watch.gpus.values().filter_map(|gpu| gpu.last_good).map(|window| window.began);
+    let last =
+        || watch.host().gpus().values().filter_map(|gpu| gpu.last_good).map(|window| window.began);
     let ended = last().filter(read_at_the_end).min().or_else(|| last().max());
     let ended = ended.filter(|read| read.boot >= began.boot);
-    let ended = ended.unwrap_or_else(|| watch.clock.now());
+    let ended = ended.unwrap_or_else(|| watch.observer.clock().now());
     let from_ms = began.wall.ms();
-    let stepped = watch.processes.history.stepped_between(began.boot, ended.boot);
+    let stepped = watch.host().clock_history().stepped_between(began.boot, ended.boot);
     let by_wall = Span::new(from_ms, ended.wall.ms()).filter(|_| !stepped);
     // A stepped wall clock says nothing of how long the trace took; the boot clock does.
     let elapsed_ms = ended.boot.0.saturating_sub(began.boot.0) / 1_000_000;
@@ -142,7 +154,7 @@ fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
             span_ms_total: line.span_total,
         });
     }
-    for (gpu, line) in watch.gpus.values().zip(&bill.gpus) {
+    for (gpu, line) in watch.host().gpus().values().zip(&bill.gpus) {
         let of_gpu =
             watch.entries.iter().filter(|entry| entry.settlement.row.gpu == gpu.facts.uuid);
         for (entry, parts) in of_gpu.zip(&line.settlements) {

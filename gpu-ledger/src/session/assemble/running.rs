@@ -2,9 +2,9 @@
 
 use crate::accounting::reading::OpenRow;
 use crate::bill::{Holding, Kind, accrued};
+use crate::host::GpuRows;
 use crate::session::assemble::Party;
 use crate::session::report::{NoDriverRow, Open};
-use crate::session::rows::GpuRows;
 use crate::session::watch::Watch;
 use crate::settlement::Account;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
@@ -29,13 +29,14 @@ pub(super) struct Running {
 
 /// Rows that are open at the period's end.
 pub(super) fn open_rows(watch: &Watch, period: Span) -> Vec<Running> {
-    let rows = watch.gpus.values().flat_map(|gpu| gpu.open.iter().map(move |row| (gpu, row)));
+    let rows =
+        watch.host().gpus().values().flat_map(|gpu| gpu.open.iter().map(move |row| (gpu, row)));
     rows.map(|(gpu, row)| open_row(watch, gpu, row, period)).collect()
 }
 
 fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: Span) -> Running {
     let standing = open.row.as_ref().filter(|row| row.start.is_some());
-    let party = match standing.map(|row| watch.standing(row)) {
+    let party = match standing.map(|row| watch.host().standing(row)) {
         Some(standing) => Party { of_command: standing.of_command, account: standing.account },
         // Hidden behind a dead row of its pid: whoever bears the pid now.
         None => watch.bearer_as_party(open.pid),
@@ -67,17 +68,18 @@ fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: Span) -> Runni
 
 /// Holders that the driver keeps no row for.
 pub(super) fn rowless(watch: &Watch, period: Span) -> Vec<Running> {
-    let holders = watch.gpus.values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
+    let holders =
+        watch.host().gpus().values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
     let running = holders.map(|(gpu, (holder, since))| {
         let pid = holder.pid;
         let party = watch.bearer_as_party(pid);
-        let start = watch.bearer(pid).0.map(|key| key.start);
+        let start = watch.host().bearer(pid).key.map(|key| key.start);
         // One that was there at the first look held the GPU from the period's first moment.
         let at_first_look = gpu.first_good.is_some_and(|first| since <= first.ended);
         let from_ms = if at_first_look { period.from_ms() } else { since.wall.ms() };
         let span = Span::new(from_ms, period.to_ms());
         let kind = Kind::NoDriverRow;
-        let now = watch.processes.coverage.end.boot;
+        let now = watch.host().coverage().end.boot;
         Running {
             gpu: gpu.facts.uuid.clone(),
             holding: span.map(|span| Holding { span, pid, account: party.clone(), kind }),
@@ -100,9 +102,9 @@ fn memory_of(gpu: &GpuRows, pid: Pid) -> Option<Bytes> {
 
 impl Watch {
     fn bearer_as_party(&self, pid: Pid) -> Party {
-        let (key, account) = self.bearer(pid);
-        let of_command = key.is_some_and(|key| self.is_in_command(&key));
-        Party { of_command, account }
+        let bearer = self.host().bearer(pid);
+        let of_command = bearer.key.is_some_and(|key| self.host().is_in_command(&key));
+        Party { of_command, account: bearer.account }
     }
 }
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::bill::blind_spans;
 use crate::coverage::{Coverage, Gap, blinds_processes};
+use crate::host::GpuRows;
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
-use crate::session::rows::GpuRows;
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
 use crate::unit::{Ms, Span, WallUs};
@@ -18,8 +18,9 @@ pub(super) fn uncovered(watch: &Watch, gpu: &GpuRows, period: Span) -> Vec<Span>
     // Where the driver hides its dead rows, any moment may belong to one of them.
     let hides = |unknown: &Unknown| unknown.reason == UnknownReason::DeadRowsHiddenByPidNamespace;
     // Where the wall clock was stepped, rows of before and after have no common place on it.
-    let coverage = &watch.processes.coverage;
-    let stepped = watch.processes.history.stepped_between(coverage.start.boot, coverage.end.boot);
+    let coverage = watch.host().coverage();
+    let stepped =
+        watch.host().clock_history().stepped_between(coverage.start.boot, coverage.end.boot);
     let blind = stepped || gpu.accounting_off || gpu.unknowns.iter().any(hides);
     let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !blind);
     let Some((first, last)) = reads else { return vec![period] };
@@ -32,14 +33,14 @@ pub(super) fn uncovered(watch: &Watch, gpu: &GpuRows, period: Span) -> Vec<Span>
 /// Final rows that should have a name and have none.
 pub(super) fn missed(watch: &Watch) -> u64 {
     let settlements = watch.entries.iter().map(|entry| &entry.settlement);
-    let missed = missed_in_coverage(settlements, &watch.processes.coverage_in_all());
+    let missed = missed_in_coverage(settlements, &watch.host().coverage_in_all());
     u64::try_from(missed).unwrap_or(u64::MAX)
 }
 
 /// Coverage with all its gaps, those of events and those of each GPU's rows.
 pub(super) fn coverage(watch: &Watch) -> CoverageLines {
-    let coverage = watch.processes.coverage_in_all();
-    let of_rows = watch.gpus.values().flat_map(|gpu| &gpu.gaps);
+    let coverage = watch.host().coverage_in_all();
+    let of_rows = watch.host().gpus().values().flat_map(|gpu| &gpu.gaps);
     let mut gaps: Vec<&Gap> = coverage.gaps.iter().chain(of_rows).collect();
     gaps.sort_by_key(|gap| (gap.from, gap.to, gap.cause));
     CoverageLines {
@@ -77,8 +78,8 @@ fn line(gap: &Gap) -> GapLine {
 
 /// Every UNKNOWN, once.
 pub(super) fn unknown_lines(watch: &Watch) -> Vec<UnknownLine> {
-    let last_reads = watch.gpus.values().flat_map(|gpu| &gpu.unknowns);
-    let all: BTreeSet<&Unknown> = watch.unknowns.iter().chain(last_reads).collect();
+    let last_reads = watch.host().gpus().values().flat_map(|gpu| &gpu.unknowns);
+    let all: BTreeSet<&Unknown> = watch.host().unknowns().iter().chain(last_reads).collect();
     let lines = all.into_iter().map(|unknown| UnknownLine {
         reason: unknown.word(),
         gpu: unknown.gpu.clone(),
@@ -109,12 +110,12 @@ pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
     let off_because = watch.touch_off_because.clone();
     let on = off_because.is_none();
     let untouched =
-        watch.gpus.values().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.rows_untouched));
+        watch.host().gpus().values().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.rows_untouched));
     DeviceTouch {
         on,
         off_because,
-        touched: on.then_some(watch.processes.touched_count()),
-        without_row: on.then_some(watch.touched_without_row),
+        touched: on.then_some(watch.host().touched_count()),
+        without_row: on.then_some(watch.host().touched_without_row()),
         rows_untouched: on.then_some(untouched),
     }
 }
