@@ -20,6 +20,7 @@
 //! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
+//! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -44,6 +45,7 @@ pub mod clock;
 pub mod coverage;
 pub mod escape;
 pub mod identity;
+pub mod journal;
 pub mod kernel;
 #[cfg(test)]
 mod random;
