@@ -40,6 +40,10 @@ pub struct GpuRows {
     pub accounting_off: bool,
     /// Most dead rows seen in one list; `None` before one.
     pub dead_rows_max: Option<usize>,
+    /// Dead rows in the last list; `None` before one.
+    pub dead_rows: Option<usize>,
+    /// Who holds the device was asked, and answered.
+    holders_answered: bool,
     /// Gaps in what this GPU's rows can tell.
     pub gaps: Vec<Gap>,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
@@ -106,6 +110,8 @@ impl GpuRows {
             first_good: None,
             accounting_off: false,
             dead_rows_max: None,
+            dead_rows: None,
+            holders_answered: false,
             gaps: Vec::new(),
             touching_exits: Some(0),
             exits_since_list: Some(0),
@@ -214,6 +220,7 @@ impl GpuRows {
         self.open.clone_from(&outcome.open);
         if outcome.dead_rows.is_some() {
             self.dead_rows_max = Some(outcome.dead_rows_max);
+            self.dead_rows = outcome.dead_rows;
         }
         self.accounting_off = outcome.listing == ListingState::AccountingOff;
         if outcome.listing != ListingState::Missing {
@@ -268,6 +275,7 @@ impl GpuRows {
         }
         let Some(holders) = &outcome.holders else { return };
         self.holders.clone_from(holders);
+        self.holders_answered = true;
         self.rowless.retain(|pid, _| holders.iter().any(|holder| holder.pid == *pid));
         for holder in holders.iter().filter(|holder| !has_row(holder.pid)) {
             let since = outcome.window.ended;
@@ -289,6 +297,12 @@ impl GpuRows {
             let rowless = self.rowless.get(&holder.pid).filter(|rowless| rowless.confirmed)?;
             Some((holder, rowless.since))
         })
+    }
+
+    /// Who held the device when that was last answered; `None` before the first answer.
+    #[must_use]
+    pub fn holders_known(&self) -> Option<&[Holder]> {
+        self.holders_answered.then_some(self.holders.as_slice())
     }
 
     /// Since when a process was seen to hold this GPU without a row.

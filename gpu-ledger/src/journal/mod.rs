@@ -11,6 +11,7 @@
 pub mod canon;
 pub mod chain;
 pub mod commitment;
+pub mod draft;
 pub mod entry;
 mod forms;
 #[cfg(test)]

@@ -1,0 +1,198 @@
+//! The figures and the evidence of what was told, field by field.
+
+use std::sync::Arc;
+
+use crate::accounting::Window;
+use crate::clock::Stamp;
+use crate::host::{Bearer, Opened, Settled, Whose};
+use crate::identity::{Basis, Image, Program};
+use crate::journal::commitment::CommitmentKey;
+use crate::journal::entry::{
+    Ancestor, ArgvEvidence, BootId, DriverSaid, IdentityEvidence, KeptArgv, NamelessEvidence,
+    OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+};
+use crate::kernel::{Argv, ProcessKey};
+use crate::settlement::{Attribution, Balance, Fit, Named};
+use crate::unit::{GpuUuid, Pid};
+
+/// The figures of a settlement. What it replaces and the sums are put in by binder and chain.
+pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
+    let (settlement, whose) = (&settled.settlement, &settled.whose);
+    let row = &settlement.row;
+    SettlementFigures {
+        gpu: row.gpu.clone(),
+        pid: row.pid,
+        start: row.start,
+        held: row.held,
+        read_at: settlement.seen.ended,
+        account: whose.account.clone(),
+        program: name_of(whose.program.as_ref()),
+        uid: settlement.attribution.named().map(|named| named.image.user.uid),
+        basis: settlement.attribution.basis(),
+        flags: settlement.flags.clone(),
+        dispute: settlement.dispute,
+        asleep: settlement.asleep.known().copied(),
+        busy: settlement.busy.clone(),
+        memory_peak: row.memory_peak.known().copied(),
+        opened: None,
+        labels: Vec::new(),
+        booked: Balance::default(),
+    }
+}
+
+pub(super) fn of_settlement(
+    settled: &Settled,
+    boot: BootId,
+    host: &Arc<str>,
+    driver: DriverSaid,
+    key: &CommitmentKey,
+) -> (SettlementEvidence, Option<KeptArgv>) {
+    let settlement = &settled.settlement;
+    let (identity, nameless, argv) = match &settlement.attribution {
+        Attribution::Named(named) => {
+            let (identity, argv) = identity(named, &settled.whose, boot, key);
+            (Some(identity), None, argv)
+        }
+        Attribution::Nameless(nameless) => {
+            let (gap, candidates) = (nameless.gap.clone(), nameless.candidates.clone());
+            (None, Some(NamelessEvidence { gap, candidates }), None)
+        }
+    };
+    let (host, row, seen) = (Arc::clone(host), settlement.row.clone(), settlement.seen);
+    (SettlementEvidence { host, driver, row, seen, identity, nameless }, argv)
+}
+
+pub(super) fn open_figures(opened: &Opened) -> OpenFigures {
+    let (row, whose) = (&opened.row, &opened.whose);
+    OpenFigures {
+        kind: super::kind_of(row),
+        gpu: row.gpu.clone(),
+        pid: row.pid,
+        start: row.start,
+        first_seen: row.first_seen,
+        account: whose.account.clone(),
+        program: name_of(whose.program.as_ref()),
+        uid: opened.attribution.named().map(|named| named.image.user.uid),
+        basis: opened.attribution.basis(),
+        labels: Vec::new(),
+    }
+}
+
+pub(super) fn of_opened(
+    opened: &Opened,
+    boot: BootId,
+    key: &CommitmentKey,
+) -> (Box<OpenEvidence>, Option<KeptArgv>) {
+    let named = opened.attribution.named();
+    let (identity, argv) = named.map(|named| identity(named, &opened.whose, boot, key)).unzip();
+    (Box::new(OpenEvidence { row: opened.row.row.clone(), identity }), argv.flatten())
+}
+
+pub(super) fn rowless_figures(
+    gpu: &GpuUuid,
+    pid: Pid,
+    since: Stamp,
+    bearer: &Bearer,
+) -> OpenFigures {
+    let image = bearer.image.as_ref();
+    OpenFigures {
+        kind: OpenKind::NoDriverRow,
+        gpu: gpu.clone(),
+        pid,
+        start: None,
+        first_seen: Window { began: since, ended: since },
+        account: bearer.account.clone(),
+        program: name_of(image.and_then(|image| Program::of(&image.content)).as_ref()),
+        uid: image.map(|image| image.user.uid),
+        basis: image.map(|image| image.basis),
+        labels: Vec::new(),
+    }
+}
+
+/// Of a holder without a row: who bears the pid, with nothing that a row's start could fit.
+pub(super) fn of_bearer(
+    bearer: &Bearer,
+    boot: BootId,
+    key: &CommitmentKey,
+) -> (Box<OpenEvidence>, Option<KeptArgv>) {
+    let known = bearer.key.zip(bearer.image.as_ref());
+    let (identity, argv) = known
+        .map(|(process, image)| {
+            let around = Around {
+                key: process,
+                // procfs tells a start to the clock tick.
+                start_is_exact: image.basis != Basis::Procfs,
+                fit: Fit::MayContain,
+            };
+            imaged(image, &around, boot, key)
+        })
+        .unzip();
+    (Box::new(OpenEvidence { row: None, identity }), argv.flatten())
+}
+
+struct Around {
+    key: ProcessKey,
+    start_is_exact: bool,
+    fit: Fit,
+}
+
+fn identity(
+    named: &Named,
+    whose: &Whose,
+    boot: BootId,
+    key: &CommitmentKey,
+) -> (IdentityEvidence, Option<KeptArgv>) {
+    let Named { key: process, start_is_exact, image, ended, fit, .. } = named;
+    let around = Around { key: *process, start_is_exact: *start_is_exact, fit: *fit };
+    let (mut identity, argv) = imaged(image, &around, boot, key);
+    identity.ended = *ended;
+    let ancestors = whose.ancestors.iter();
+    identity.ancestors = ancestors
+        .map(|one| Ancestor { key: one.key, program: name_of(one.program.as_ref()) })
+        .collect();
+    identity.cgroups = whose.cgroups.iter().map(|one| (one.cgroup, one.path.clone())).collect();
+    (identity, argv)
+}
+
+fn imaged(
+    image: &Image,
+    around: &Around,
+    boot: BootId,
+    key: &CommitmentKey,
+) -> (IdentityEvidence, Option<KeptArgv>) {
+    let content = &image.content;
+    let kept = commit(&content.argv, key);
+    let identity = IdentityEvidence {
+        boot,
+        key: around.key,
+        start_is_exact: around.start_is_exact,
+        fit: around.fit,
+        basis: image.basis,
+        image_since: image.since,
+        filename: content.filename.clone(),
+        exe: content.exe,
+        argv: ArgvEvidence {
+            commitment: kept.as_ref().map(|kept| kept.commitment),
+            // A `usize` is at most 64 bits wide wherever this runs.
+            captured_length: u64::try_from(content.argv.bytes.len()).unwrap_or(u64::MAX),
+            true_length: content.argv.true_length,
+            state: content.argv.state,
+        },
+        user: image.user,
+        ancestors: Vec::new(),
+        cgroups: Vec::new(),
+        ended: None,
+    };
+    (identity, kept)
+}
+
+fn commit(argv: &Argv, key: &CommitmentKey) -> Option<KeptArgv> {
+    if argv.bytes.is_empty() {
+        return None;
+    }
+    Some(KeptArgv { commitment: key.commit(argv), argv: argv.clone() })
+}
+
+fn name_of(program: Option<&Program>) -> Option<Arc<str>> {
+    program.map(|program| Arc::from(program.to_string()))
+}
