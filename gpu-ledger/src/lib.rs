@@ -42,11 +42,13 @@ pub mod accounting;
 pub mod bill;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod coverage;
 pub mod escape;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+pub mod metrics;
 #[cfg(test)]
 mod random;
 pub mod session;
