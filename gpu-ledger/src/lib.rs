@@ -44,12 +44,14 @@ pub mod accounting;
 pub mod bill;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod coverage;
 pub mod escape;
 pub mod host;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+pub mod metrics;
 mod observer;
 #[cfg(test)]
 mod random;

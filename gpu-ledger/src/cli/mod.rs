@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use jiff::SignedDuration;
 
 use crate::clock::Clock;
+use crate::config::values::{duration, ring_size};
 use crate::session::launch::{
     LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
 };
@@ -214,32 +214,6 @@ fn start_logging() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// `60s`, `5m`, `1h30m`, or ISO 8601.
-fn duration(text: &str) -> Result<Duration, String> {
-    let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
-    let signed: SignedDuration = text.parse().map_err(|error| format!("{error}; {remedy}"))?;
-    Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
-}
-
-/// A power of two between 64 KiB and 1 GiB, with `KiB`, `MiB` or `GiB`.
-fn ring_size(text: &str) -> Result<u32, String> {
-    let remedy = "give a power of two from 64KiB to 1GiB, such as 4MiB";
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u32 = match text.get(digits.len()..) {
-        Some("KiB") => 1 << 10,
-        Some("MiB") => 1 << 20,
-        Some("GiB") => 1 << 30,
-        _ => return Err(format!("no unit; {remedy}")),
-    };
-    let number: u32 = digits.parse().map_err(|error| format!("{error}; {remedy}"))?;
-    match number.checked_mul(unit) {
-        Some(bytes) if bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&bytes) => {
-            Ok(bytes)
-        }
-        _ => Err(format!("not a size of a ring; {remedy}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,21 +222,5 @@ mod tests {
     fn the_command_line_is_well_formed() {
         use clap::CommandFactory as _;
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn ring_sizes_are_powers_of_two_with_a_unit() {
-        assert_eq!(ring_size("64KiB"), Ok(65_536));
-        assert_eq!(ring_size("4MiB"), Ok(4 << 20));
-        for bad in ["4", "3MiB", "32KiB", "2GiB", "MiB", "99999GiB", "-4MiB", "4mib"] {
-            assert!(ring_size(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn durations_are_what_people_type() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
-        assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("").is_err());
     }
 }
