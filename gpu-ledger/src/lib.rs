@@ -46,6 +46,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod coverage;
+pub mod daemon;
 pub mod escape;
 pub mod host;
 pub mod identity;

@@ -2,6 +2,8 @@
 //!
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
+mod daemon;
+
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -44,6 +46,8 @@ enum Command {
     /// Run a command, or watch for a while, and print who held the GPU, how long, and what could
     /// not be seen
     Trace(Trace),
+    /// Watch this host for good: book every GPU process once, and answer bill and status
+    Daemon(daemon::Daemon),
 }
 
 #[derive(Args, Debug)]
@@ -112,6 +116,7 @@ pub fn main() -> ExitCode {
     };
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
+        Command::Daemon(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -138,12 +143,16 @@ fn probe() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let clock = clock_from_environment();
-    start_logging();
+    start_logging(match &arguments.command {
+        Command::Daemon(_) => "info",
+        Command::Trace(_) => "warn",
+    });
     match arguments.command {
         Command::Trace(trace) => {
             let options = trace_options(trace, arguments.nvml_library, clock)?;
             session::trace(&options)
         }
+        Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock),
     }
 }
 
@@ -208,9 +217,9 @@ fn sudo_uid() -> anyhow::Result<Option<u32>> {
     }
 }
 
-fn start_logging() {
+fn start_logging(usual: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 

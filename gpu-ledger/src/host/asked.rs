@@ -21,6 +21,12 @@ impl Host {
         &self.name
     }
 
+    /// The number of the last note.
+    #[must_use]
+    pub const fn last_note(&self) -> u64 {
+        self.numbered
+    }
+
     /// Every GPU that is watched.
     #[must_use]
     pub const fn gpus(&self) -> &BTreeMap<GpuUuid, GpuRows> {

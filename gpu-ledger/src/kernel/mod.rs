@@ -20,7 +20,7 @@ mod witness;
 
 pub use error::KernelError;
 pub use loss::{Counts, Loss, PerKind, SequenceTracker};
-pub use tracer::{DeviceTouchState, Tracer, TracerOptions};
+pub use tracer::{DeviceTouchState, Tracer, TracerOptions, object};
 pub use wire::WireError;
 
 use std::path::Path;

@@ -35,6 +35,12 @@ pub const RING_BYTES: u32 = 4 << 20;
 static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/gpu-ledger.bpf.o"));
 
+/// The kernel object that is loaded, byte for byte.
+#[must_use]
+pub fn object() -> &'static [u8] {
+    OBJECT
+}
+
 /// What to trace, and how.
 #[derive(Clone, Debug)]
 pub struct TracerOptions {

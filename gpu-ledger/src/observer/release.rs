@@ -123,7 +123,7 @@ impl Observer {
     }
 
     /// Closes the driver, and acts on what was read until then.
-    async fn close(&mut self, deadline: Duration) -> Result<(), ReleaseError> {
+    pub(super) async fn close(&mut self, deadline: Duration) -> Result<(), ReleaseError> {
         let Some(driver) = &mut self.driver else { return Ok(()) };
         let closed = driver.close(deadline, &mut self.left).await;
         let harvests = closed.map_err(ReleaseError::Hangs)?;

@@ -6,7 +6,7 @@
 mod assemble;
 pub mod launch;
 mod output;
-mod preflight;
+pub(crate) mod preflight;
 pub mod report;
 mod text;
 mod watch;

@@ -233,7 +233,7 @@ const fn remedy(reason: UnknownReason) -> Option<&'static str> {
     })
 }
 
-fn host_name() -> Arc<str> {
+pub(crate) fn host_name() -> Arc<str> {
     match nix::unistd::gethostname() {
         Ok(name) => crate::escape::escape(name.as_encoded_bytes()).to_string().into(),
         Err(error) => format!("unknown ({error})").into(),

@@ -58,6 +58,8 @@ pub struct Harvest {
     /// Those of them that died after their list was taken.
     early_rows: u64,
     dead_rows_max: usize,
+    /// The next list hands out what was handed out before.
+    hands_out_again: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,17 @@ impl Harvest {
             new_rows: 0,
             early_rows: 0,
             dead_rows_max: 0,
+            hands_out_again: false,
         }
+    }
+
+    /// What was handed out did not get where it belongs: every final row that is still in the store
+    /// is handed out once more, and every running one told open once more, with the next list. What that list
+    /// proves of the one before it stays as it is.
+    pub fn hand_out_again(&mut self) {
+        self.hands_out_again = true;
+        self.booked = Booked::default();
+        self.nameless.clear();
     }
 
     /// The pids to ask about next: new, listed twice, moved and open ones, all of them at a sweep,

@@ -67,7 +67,8 @@ impl Harvest {
         let last = self.last.as_ref().map_or(&[][..], |last| &last.dead);
         let known: BTreeMap<Pid, &Row> = last.iter().map(|was| (was.row.pid, &was.row)).collect();
         let mut news = now.dead();
-        news.retain(|dead| known.get(&dead.row.pid).copied() != Some(&dead.row));
+        let again = self.hands_out_again;
+        news.retain(|dead| again || known.get(&dead.row.pid).copied() != Some(&dead.row));
         for DeadRow { row, before_list } in news {
             let final_row = FinalRow { row: row.clone(), seen: window, busy: None };
             let Some((key, start)) = row.key().zip(row.start) else {
@@ -89,10 +90,11 @@ impl Harvest {
                     // ended while it was being read is news.
                     let before = self.last.is_none()
                         && self.begun.is_some_and(|begun| ended_before(&row, begun.wall));
+                    let counted = known.get(&row.pid).copied() == Some(&row);
                     self.booked.insert(place, row);
-                    self.new_rows += 1;
+                    self.new_rows += u64::from(!counted);
                     // Its exit may be counted with the next read.
-                    self.early_rows += u64::from(!before_list);
+                    self.early_rows += u64::from(!before_list && !counted);
                     out.findings.push(if before {
                         Finding::AlreadyDead(final_row)
                     } else {
@@ -160,6 +162,22 @@ impl Harvest {
             out.findings.push(self.gap(GapCause::EpochBroken, from, window.ended, Some(broken)));
         }
         self.take_up(now, window, out);
+        if whole && std::mem::take(&mut self.hands_out_again) {
+            for Tracked { open, .. } in self.tracked.values() {
+                let told = out.findings.iter().any(|finding| {
+                    matches!(finding, Finding::Opened(one) | Finding::Masked(one) if one == open)
+                });
+                if !told {
+                    let open = open.clone();
+                    let masked = open.row.is_none();
+                    out.findings.push(if masked {
+                        Finding::Masked(open)
+                    } else {
+                        Finding::Opened(open)
+                    });
+                }
+            }
+        }
     }
 
     /// Listed pids without a row when asked, of which nothing had been seen: neither a row that was

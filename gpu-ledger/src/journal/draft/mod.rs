@@ -12,8 +12,6 @@
 mod bind;
 mod evidence;
 mod opened;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +22,8 @@ pub use opened::{Earlier, OpenRef};
 use self::opened::{OpenTable, Place};
 use super::commitment::CommitmentKey;
 use super::entry::{
-    AgentFacts, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft, DriverSaid, Epoch,
-    EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind,
+    AgentFacts, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft, DriverSaid,
+    Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind,
 };
 use crate::accounting::driver::{DriverFacts, GpuFacts};
 use crate::accounting::reading::OpenRow;
@@ -201,7 +199,9 @@ impl Drafter {
                 let figures = Figures::Epoch(Epoch { gpu, at: ended, edge });
                 vec![Pending::of(now, figures, Evidence::None)]
             }
-            News::CoverageBegan { at: began, blind } => vec![self.coverage_began(began, blind, now)],
+            News::CoverageBegan { at: began, blind } => {
+                vec![self.coverage_began(began, blind, now)]
+            }
             News::CoverageEnded { at: ended } => {
                 let figures = Figures::Coverage(CoverageEdge::Ended { at: ended });
                 vec![Pending::of(now, figures, Evidence::None)]
@@ -259,9 +259,7 @@ impl Drafter {
         }
         let gone = self.open.take_gone(host);
         let now = host.now();
-        gone.into_iter()
-            .map(|(open, seen, cause)| self.ending(open, seen, cause, now))
-            .collect()
+        gone.into_iter().map(|(open, seen, cause)| self.ending(open, seen, cause, now)).collect()
     }
 
     /// Whether something that an earlier run left open was not seen again yet, nor found gone.

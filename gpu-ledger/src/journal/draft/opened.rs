@@ -191,7 +191,8 @@ impl OpenTable {
                     // that it has no row.
                     let Some(holders) = rows.holders_known() else { continue };
                     let holds = holders.iter().any(|holder| holder.pid == pid);
-                    let other = known.zip(host.bearer(pid).key).is_some_and(|(one, now)| one != now);
+                    let other =
+                        known.zip(host.bearer(pid).key).is_some_and(|(one, now)| one != now);
                     if holds && !other && !runs {
                         continue;
                     }

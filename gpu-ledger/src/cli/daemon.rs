@@ -1,0 +1,52 @@
+//! `gpu-ledger daemon`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::clock::Clock;
+use crate::daemon::{self, DaemonOptions};
+
+#[derive(Args, Debug)]
+pub(super) struct Daemon {
+    /// Configuration file (default: /etc/gpu-ledger/config.toml, where there is one)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The journal's folder, instead of the configured one
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Where readers ask, instead of the configured place
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Daemon {
+    pub(super) fn run(self, nvml_library: Option<PathBuf>, clock: Clock) -> anyhow::Result<u8> {
+        daemon::run(&DaemonOptions {
+            config: self.config,
+            state_dir: self.state_dir,
+            socket: self.socket,
+            nvml_library,
+            clock,
+            notify_socket: notify_socket(),
+            watchdog: watchdog(),
+        })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn notify_socket() -> Option<std::ffi::OsString> {
+    std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())
+}
+
+/// How often the service manager wants to hear of this process.
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn watchdog() -> Option<Duration> {
+    let of_us = std::env::var("WATCHDOG_PID").map_or(true, |pid| {
+        // The variables of whoever started us may be about another process.
+        pid.parse() == Ok(std::process::id())
+    });
+    let every = std::env::var("WATCHDOG_USEC").ok().filter(|_| of_us)?;
+    every.parse().ok().map(Duration::from_micros)
+}

@@ -1,0 +1,60 @@
+//! What was learnt, on its way to the journal; and what came back.
+
+use std::sync::Arc;
+
+use super::Daemon;
+use super::writer::Condition;
+use crate::host::News;
+use crate::journal::draft::Pending;
+
+impl Daemon {
+    /// Makes drafts of everything new.
+    pub(super) fn take_notes(&mut self) {
+        let notes = self.observer.host_mut().take_notes();
+        let mut drafts = Vec::new();
+        for note in notes {
+            match &note.news {
+                News::Unknown(unknown) => tracing::warn!("{unknown}"),
+                News::Forgotten { what, gpu, count } => {
+                    tracing::warn!(?what, ?gpu, count, "forgotten under a bound");
+                }
+                _ => {}
+            }
+            drafts.extend(self.drafter.draft(note));
+        }
+        drafts.extend(self.drafter.compare(self.observer.host()));
+        self.keep(drafts);
+    }
+
+    /// Hands drafts to the writer. What has no room is as if it had not been learnt, and asked for again.
+    pub(super) fn keep(&mut self, drafts: Vec<Pending>) {
+        if drafts.is_empty() {
+            return;
+        }
+        let refused = self.queue.offer(drafts);
+        if refused.is_empty() {
+            return;
+        }
+        for pending in refused.iter().rev() {
+            self.drafter.dropped(pending);
+        }
+        self.overflow.refused(&refused, self.observer.host().now());
+    }
+
+    /// Enters that everything up to now was seen.
+    pub(super) fn mark(&mut self, note: Option<Arc<str>>) {
+        let mark = self.drafter.mark(self.observer.host(), note);
+        self.keep(vec![mark]);
+    }
+
+    /// The host may forget whose rows are on the disk.
+    pub(super) fn acknowledge(&mut self) -> anyhow::Result<()> {
+        let progress = self.writer.progress.borrow_and_update().clone();
+        if let Condition::Failed(_) = progress.condition {
+            anyhow::bail!("{}", self.why_the_writer_ended());
+        }
+        let number = self.overflow.acknowledged(progress.acknowledged);
+        self.observer.host_mut().acknowledged(number);
+        Ok(())
+    }
+}

@@ -1,0 +1,326 @@
+//! The thread that owns the journal: what waits goes into one transaction, and is acknowledged when that is
+//! on the disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::queue::{Queue, Taken};
+use crate::accounting::RowKey;
+use crate::clock::{Clock, Stamp};
+use crate::coverage::Gap;
+use crate::journal::draft::{Binder, Bound, Pending, Settlements};
+use crate::journal::entry::{BootId, Draft, Evidence, Figures, Moment};
+use crate::journal::store::{Outcome, Store, StoreError};
+use crate::journal::{ChainError, Head};
+use crate::settlement::Account;
+use crate::unit::Ms;
+use crate::unknown::{DisputeReason, GapCause};
+
+/// Drafts that go into one transaction.
+const BATCH_MAX: usize = 2_048;
+/// How often a writer without work says that it lives.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// How often it is tried again where the disk is full or somebody holds the database.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How the journal is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Condition {
+    /// Everything that waits goes in.
+    Well,
+    /// The disk is full since then; what waits is kept, and tried again.
+    Full(Stamp),
+    /// Somebody else holds the database since then.
+    Busy(Stamp),
+    /// Nothing goes in any more, and nobody knows what of the last batch did.
+    Failed(String),
+}
+
+/// A settlement that is on the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Booked {
+    pub(super) account: Account,
+    pub(super) held: Ms,
+    pub(super) dispute: Option<DisputeReason>,
+}
+
+/// How far the writer is.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    /// Every note up to this one is on the disk, or needs not be.
+    pub(super) acknowledged: u64,
+    pub(super) head: Head,
+    /// Open entries that neither settled nor ended.
+    pub(super) unresolved: usize,
+    pub(super) condition: Condition,
+    /// Grows as long as it lives and does not hang in a call.
+    pub(super) beats: u64,
+    /// When the last transaction was on the disk, and how long it took.
+    pub(super) committed: Option<(Stamp, Duration)>,
+    pub(super) entries: u64,
+    pub(super) reoffered: u64,
+    pub(super) conflicts: u64,
+}
+
+/// The running writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) progress: watch::Receiver<Progress>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Starts it. `booked` gets, after each transaction, the settlements that it entered.
+    pub(super) fn start(
+        store: Store,
+        boot: BootId,
+        clock: Clock,
+        queue: Arc<Queue>,
+        booked: impl FnMut(Stamp, Vec<Booked>) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (sender, progress) = watch::channel(Progress {
+            acknowledged: 0,
+            head: store.end().head.clone(),
+            unresolved: store.end().unresolved.len(),
+            condition: Condition::Well,
+            beats: 0,
+            committed: None,
+            entries: 0,
+            reoffered: 0,
+            conflicts: 0,
+        });
+        let writing = Writing {
+            store,
+            boot,
+            clock,
+            queue,
+            binder: Binder::default(),
+            hand: VecDeque::new(),
+            sender,
+            full: None,
+            booked: Box::new(booked),
+        };
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        let thread = thread.spawn(move || writing.run())?;
+        Ok(Self { progress, thread })
+    }
+
+    /// Whether it has come to its end.
+    pub(super) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+/// The disk is full.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    since: Stamp,
+    /// Up to here it was told.
+    told: Option<Stamp>,
+}
+
+struct Writing {
+    store: Store,
+    boot: BootId,
+    clock: Clock,
+    queue: Arc<Queue>,
+    binder: Binder,
+    hand: VecDeque<Pending>,
+    sender: watch::Sender<Progress>,
+    full: Option<Full>,
+    booked: Box<dyn FnMut(Stamp, Vec<Booked>) + Send>,
+}
+
+/// What is asked of the journal while drafts are bound.
+struct Asked<'a>(&'a Store);
+
+impl Settlements for Asked<'_> {
+    type Error = StoreError;
+
+    fn booked(&self, key: &RowKey) -> Result<Option<u64>, StoreError> {
+        self.0.is_booked(key)
+    }
+}
+
+impl Writing {
+    fn run(mut self) {
+        loop {
+            self.beat();
+            if self.hand.is_empty() {
+                match self.queue.take(BATCH_MAX, HEARTBEAT) {
+                    Taken::Drafts(drafts) => self.hand = drafts,
+                    Taken::Nothing => continue,
+                    Taken::Closed => break,
+                }
+            } else {
+                let room = BATCH_MAX.saturating_sub(self.hand.len());
+                self.hand.extend(self.queue.take_more(room));
+            }
+            match self.write() {
+                Ok(()) => {}
+                Err(StoreError::Full { .. }) => {
+                    if let Err(error) = self.tell_full() {
+                        return self.fail(&error);
+                    }
+                    if self.rests() {
+                        return;
+                    }
+                }
+                Err(StoreError::Busy { .. }) => {
+                    let since = self.clock.now();
+                    self.condition(|now| match now {
+                        Condition::Busy(since) => Condition::Busy(*since),
+                        _ => Condition::Busy(since),
+                    });
+                    if self.rests() {
+                        return;
+                    }
+                }
+                Err(error) => return self.fail(&error),
+            }
+        }
+        if let Err(error) = self.store.close() {
+            tracing::warn!(%error, "the journal was not closed in order; it is whole all the same");
+        }
+    }
+
+    /// Enters as much of what is in hand as goes together.
+    fn write(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
+        let mut bound: Bound =
+            self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
+        let drafts = std::mem::take(&mut bound.drafts);
+        let told: Vec<Option<Booked>> = drafts.iter().map(booked_by).collect();
+        let mut entered = Vec::new();
+        let (mut reoffered, mut conflicts) = (0, 0);
+        let mut numbers = Vec::new();
+        if !drafts.is_empty() {
+            let appended = self.store.append(drafts)?;
+            (reoffered, conflicts) = (appended.reoffered(), appended.conflicts());
+            for (outcome, told) in appended.outcomes.iter().zip(told) {
+                let number = match outcome {
+                    Outcome::Entered { seq } => Some(*seq),
+                    Outcome::Reoffered { .. } | Outcome::Conflicting { .. } => None,
+                };
+                numbers.push(number);
+                entered.extend(told.filter(|_| number.is_some()));
+            }
+        }
+        let took = began.elapsed();
+        self.binder.entered(&bound, &numbers, self.store.end());
+        let done: Vec<Pending> = self.hand.drain(..bound.taken).collect();
+        self.queue.entered(done.len(), done.iter().map(Pending::bytes).sum());
+        let acknowledged = done.iter().filter_map(|one| one.note).max();
+        let entries = numbers.iter().flatten().count();
+        let now = self.clock.now();
+        self.tell_well(now)?;
+        let end = self.store.end();
+        self.sender.send_modify(|progress| {
+            progress.acknowledged = progress.acknowledged.max(acknowledged.unwrap_or(0));
+            progress.head = end.head.clone();
+            progress.unresolved = end.unresolved.len();
+            progress.condition = Condition::Well;
+            progress.beats = progress.beats.saturating_add(1);
+            progress.committed = Some((now, took));
+            progress.entries = progress.entries.saturating_add(count(entries));
+            progress.reoffered = progress.reoffered.saturating_add(count(reoffered));
+            progress.conflicts = progress.conflicts.saturating_add(count(conflicts));
+        });
+        if !entered.is_empty() {
+            (self.booked)(now, entered);
+        }
+        Ok(())
+    }
+
+    /// The disk is full: that alone is entered, from the reserve, the first time it is seen.
+    fn tell_full(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let mut full = *self.full.get_or_insert(Full { since: now, told: None });
+        self.condition(|_| Condition::Full(full.since));
+        if full.told.is_none() {
+            let gap = self.disk_full(full.since, now);
+            match self.store.append_from_reserve(vec![gap]) {
+                Ok(_) => full.told = Some(now),
+                // The reserve was not enough: it is told when there is room.
+                Err(StoreError::Full { .. } | StoreError::Busy { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            self.full = Some(full);
+        }
+        Ok(())
+    }
+
+    /// There is room again: the rest of the time is entered.
+    fn tell_well(&mut self, now: Stamp) -> Result<(), StoreError> {
+        let Some(full) = self.full else { return Ok(()) };
+        let gap = self.disk_full(full.told.unwrap_or(full.since), now);
+        match self.store.append(vec![gap]) {
+            Ok(_) => {
+                self.full = None;
+                Ok(())
+            }
+            // Once more with the next batch.
+            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn disk_full(&self, from: Stamp, to: Stamp) -> Draft {
+        let gap = Gap { cause: GapCause::DiskFull, gpu: None, from, to, size: None };
+        let at = Moment { boot: self.boot, stamp: to };
+        Draft { at, figures: Figures::Gap(gap), evidence: Evidence::None, argv: None }
+    }
+
+    /// Waits before the next try. Whether nobody waits for it any more.
+    fn rests(&self) -> bool {
+        let until = Instant::now() + RETRY;
+        while Instant::now() < until {
+            if self.queue.is_abandoned() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
+    fn beat(&self) {
+        // Told to nobody: whoever looks sees it.
+        self.sender.send_if_modified(|progress| {
+            progress.beats = progress.beats.saturating_add(1);
+            false
+        });
+    }
+
+    fn condition(&self, next: impl FnOnce(&Condition) -> Condition) {
+        self.sender.send_modify(|progress| progress.condition = next(&progress.condition));
+    }
+
+    fn fail(self, error: &StoreError) {
+        let what = match error {
+            StoreError::Chain(ChainError::Unresolved { .. } | ChainError::NotOpen { .. }) => {
+                format!("{error}: a bug of gpu-ledger, please report it")
+            }
+            _ => error.to_string(),
+        };
+        self.condition(|_| Condition::Failed(what));
+    }
+}
+
+fn booked_by(draft: &Draft) -> Option<Booked> {
+    match &draft.figures {
+        Figures::Settlement(settlement) => Some(Booked {
+            account: settlement.account.clone(),
+            held: settlement.held,
+            dispute: settlement.dispute,
+        }),
+        _ => None,
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
