@@ -50,9 +50,8 @@ pub fn archive(dir: &StateDir, before: WallUs) -> Result<Archived, StoreError> {
     let (database, place, lock) = store.parts();
     let segments = database.segments()?;
     let base = database.origin.base;
-    let old = |segment: &&Segment| {
-        segment.end.last.is_some_and(|moment| moment.stamp.wall < before)
-    };
+    let old =
+        |segment: &&Segment| segment.end.last.is_some_and(|moment| moment.stamp.wall < before);
     let cut = segments.iter().take_while(old).last().filter(|segment| segment.last > base);
     let Some(cut) = cut else {
         let why = "no 4096 entries in a row were made before that time".to_owned();
@@ -105,10 +104,12 @@ impl Parts<'_> {
         let made = self.begin(UNFINISHED, &origin)?;
         let mut copies = vec![
             "INSERT INTO entry SELECT * FROM old.entry WHERE seq <= ?1 ORDER BY seq".to_owned(),
-            "INSERT INTO evidence SELECT * FROM old.evidence WHERE seq <= ?1 ORDER BY seq".to_owned(),
+            "INSERT INTO evidence SELECT * FROM old.evidence WHERE seq <= ?1 ORDER BY seq"
+                .to_owned(),
             "INSERT INTO carried SELECT * FROM old.carried WHERE ?1 > 0".to_owned(),
             "INSERT INTO booked SELECT * FROM old.booked WHERE seq <= ?1".to_owned(),
-            "INSERT INTO segment SELECT * FROM old.segment WHERE last <= ?1 ORDER BY first".to_owned(),
+            "INSERT INTO segment SELECT * FROM old.segment WHERE last <= ?1 ORDER BY first"
+                .to_owned(),
         ];
         copies.extend(TABLES.iter().map(|table| {
             let name = table.name;
@@ -126,10 +127,12 @@ impl Parts<'_> {
         let made = self.begin(NEXT, &Origin { journal, base: self.cut.last, last: None })?;
         let mut copies = vec![
             "INSERT INTO entry SELECT * FROM old.entry WHERE seq > ?1 ORDER BY seq".to_owned(),
-            "INSERT INTO evidence SELECT * FROM old.evidence WHERE seq > ?1 ORDER BY seq".to_owned(),
+            "INSERT INTO evidence SELECT * FROM old.evidence WHERE seq > ?1 ORDER BY seq"
+                .to_owned(),
             // All: a row of the driver that comes back is booked however long ago that was.
             "INSERT INTO booked SELECT * FROM old.booked WHERE ?1 > 0".to_owned(),
-            "INSERT INTO segment SELECT * FROM old.segment WHERE last >= ?1 ORDER BY first".to_owned(),
+            "INSERT INTO segment SELECT * FROM old.segment WHERE last >= ?1 ORDER BY first"
+                .to_owned(),
         ];
         copies.extend(TABLES.iter().map(|table| {
             let name = table.name;
@@ -207,7 +210,9 @@ impl Parts<'_> {
     fn prove(&self, path: &Path, (seq, hash): (u64, Digest)) -> Result<(), StoreError> {
         let report = check_file(path)?;
         if let Some(fault) = report.faults.first() {
-            return Err(self.database.damaged(&format!("a part of it is not whole: {}", fault.what)));
+            return Err(self
+                .database
+                .damaged(&format!("a part of it is not whole: {}", fault.what)));
         }
         let is_ours = Reader::open_file(path)?.journal() == self.database.origin.journal;
         if is_ours && (report.head.seq, report.head.hash) == (seq, hash) {

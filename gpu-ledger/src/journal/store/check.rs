@@ -87,8 +87,7 @@ fn of_reader(reader: &Reader) -> Result<CheckReport, StoreError> {
     let key = reader.key()?;
     reader.at_one_moment(|witness| {
         let mut checking = Checking::begin(&reader.database);
-        checking.report.is_witnessed =
-            witness.is_some() || reader.database.origin.last.is_some();
+        checking.report.is_witnessed = witness.is_some() || reader.database.origin.last.is_some();
         checking.database_itself()?;
         checking.chain()?;
         checking.end(reader, witness);
@@ -201,9 +200,10 @@ impl<'a> Checking<'a> {
     fn entry(&mut self, raw: &RawEntry, entry: &Entry) {
         let seq = entry.seq;
         self.report.entries = self.report.entries.saturating_add(1);
-        let columns = self.database.one("SELECT kind, at_us FROM entry WHERE seq = ?", seq, |row| {
-            Ok((row.get::<_, Value>(0)?, row.get::<_, Value>(1)?))
-        });
+        let columns =
+            self.database.one("SELECT kind, at_us FROM entry WHERE seq = ?", seq, |row| {
+                Ok((row.get::<_, Value>(0)?, row.get::<_, Value>(1)?))
+            });
         let kind = Value::Text(entry.figures.kind().to_owned());
         if self.told(Some(seq), columns) != Some(Some((kind, big(entry.at.stamp.wall.0)))) {
             self.fault(Some(seq), "its columns say another kind or moment than its body");

@@ -242,7 +242,9 @@ impl Database {
         let entry = raw.map(|raw| raw.read()).transpose().map_err(|error| self.broken(&error))?;
         match entry {
             // A page that was exchanged for another answers with another row.
-            Some(entry) if entry.seq != seq => Err(self.damaged(&format!("entry {seq} is another"))),
+            Some(entry) if entry.seq != seq => {
+                Err(self.damaged(&format!("entry {seq} is another")))
+            }
             entry => Ok(entry),
         }
     }
@@ -272,7 +274,8 @@ impl Database {
         seq: u64,
         read: impl FnOnce(&SqlRow<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(|cause| self.fail(cause))?;
+        let mut statement =
+            self.connection.prepare_cached(sql).map_err(|cause| self.fail(cause))?;
         let row = statement.query_row(params![big(seq)], read).optional();
         row.map_err(|cause| self.fail(cause))
     }
@@ -280,7 +283,8 @@ impl Database {
     /// Kept arguments.
     pub(super) fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
         let sql = "SELECT bytes, true_length, state FROM argv WHERE commitment = ?";
-        let mut statement = self.connection.prepare_cached(sql).map_err(|cause| self.fail(cause))?;
+        let mut statement =
+            self.connection.prepare_cached(sql).map_err(|cause| self.fail(cause))?;
         let row = statement.query_row(params![commitment.0], |row| {
             Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, row.get::<_, String>(2)?))
         });

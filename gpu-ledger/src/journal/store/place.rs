@@ -144,8 +144,7 @@ impl Place {
             _ => StoreError::Io { doing: "find", path: dir.path().to_owned(), cause },
         })?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let directory =
-            rustix::fs::open(&path, flags, Mode::empty()).map_err(io("open", &path))?;
+        let directory = rustix::fs::open(&path, flags, Mode::empty()).map_err(io("open", &path))?;
         Ok(Self { path, directory: directory.into() })
     }
 
@@ -279,7 +278,8 @@ impl Place {
         let path = self.file("argv.key");
         let found = rustix::fs::fstat(&file).map_err(io("look at", &path))?;
         if found.st_mode & 0o077 != 0 {
-            let what = format!("it is a secret that others can read (mode {:o})", found.st_mode & 0o7777);
+            let what =
+                format!("it is a secret that others can read (mode {:o})", found.st_mode & 0o7777);
             return Err(StoreError::Strange { path, what });
         }
         let mut bytes = Vec::new();

@@ -184,9 +184,7 @@ fn account_columns(account: &Account) -> [Value; 3] {
     match account {
         Account::Ruled { name, rule } => [text("ruled"), text(name), Value::from(rule.0)],
         Account::Unclassified(name) => [text("unclassified"), text(name), Value::Null],
-        Account::Unattributed(reason) => {
-            [text("unattributed"), text(reason.as_str()), Value::Null]
-        }
+        Account::Unattributed(reason) => [text("unattributed"), text(reason.as_str()), Value::Null],
     }
 }
 

@@ -48,8 +48,11 @@ impl Reader {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_file(path: &Path) -> Result<Self, StoreError> {
-        let path = std::fs::canonicalize(path)
-            .map_err(|cause| StoreError::Io { doing: "find", path: path.to_owned(), cause })?;
+        let path = std::fs::canonicalize(path).map_err(|cause| StoreError::Io {
+            doing: "find",
+            path: path.to_owned(),
+            cause,
+        })?;
         Self::over(&path, None)
     }
 
@@ -149,8 +152,11 @@ impl Reader {
         read: impl FnOnce(Option<Acknowledged>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let witness = self.place.as_ref().map(Witness::read).transpose()?.flatten();
-        let transaction =
-            self.database.connection.unchecked_transaction().map_err(failed(&self.database.path))?;
+        let transaction = self
+            .database
+            .connection
+            .unchecked_transaction()
+            .map_err(failed(&self.database.path))?;
         let value = read(witness)?;
         drop(transaction);
         Ok(value)

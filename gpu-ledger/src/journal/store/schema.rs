@@ -63,8 +63,11 @@ pub(super) fn make_in_place(place: &Place, name: &str) -> Result<(), StoreError>
 /// this process hold on the file (<https://www.sqlite.org/howtocorrupt.html>, 2.2).
 pub(super) fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
     let foreign = |what: &str| StoreError::Foreign { path: path.to_owned(), what: what.to_owned() };
-    let found = std::fs::metadata(path)
-        .map_err(|cause| StoreError::Io { doing: "look at", path: path.to_owned(), cause })?;
+    let found = std::fs::metadata(path).map_err(|cause| StoreError::Io {
+        doing: "look at",
+        path: path.to_owned(),
+        cause,
+    })?;
     if found.len() == 0 {
         return Err(foreign("it is empty"));
     }
@@ -132,8 +135,10 @@ fn migrate(database: &mut Database, steps: &[&str], known: u32) -> Result<(), St
     let fail = failed(&database.path);
     for (old, step) in (1_u32..).zip(steps) {
         if old >= found {
-            let step = format!("BEGIN IMMEDIATE; {step}; PRAGMA user_version = {}; COMMIT;",
-                old.saturating_add(1));
+            let step = format!(
+                "BEGIN IMMEDIATE; {step}; PRAGMA user_version = {}; COMMIT;",
+                old.saturating_add(1)
+            );
             if let Err(cause) = database.connection.execute_batch(&step) {
                 // Whatever of it stands open goes; what the failure was is what matters.
                 drop(database.connection.execute_batch("ROLLBACK"));

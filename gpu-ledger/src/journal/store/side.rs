@@ -55,8 +55,11 @@ impl Witness {
     pub(super) fn make(place: &Place) -> Result<Self, StoreError> {
         let file = place.make(WITNESS)?;
         let slot = newest(&file);
-        let slot = slot
-            .map_err(|cause| StoreError::Io { doing: "read", path: place.file(WITNESS), cause })?;
+        let slot = slot.map_err(|cause| StoreError::Io {
+            doing: "read",
+            path: place.file(WITNESS),
+            cause,
+        })?;
         Ok(Self { file, next_slot: slot.map_or(0, |(_, slot)| 1_u64.saturating_sub(slot)) })
     }
 
@@ -88,7 +91,9 @@ fn newest(file: &File) -> std::io::Result<Option<(Acknowledged, u64)>> {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => continue,
             Err(error) => return Err(error),
         }
-        let (Some(seq), Some(hash)) = (bytes.first_chunk::<8>(), bytes.get(8..40)) else { continue };
+        let (Some(seq), Some(hash)) = (bytes.first_chunk::<8>(), bytes.get(8..40)) else {
+            continue;
+        };
         let Ok(hash) = <[u8; 32]>::try_from(hash) else { continue };
         let end = Acknowledged { seq: u64::from_be_bytes(*seq), hash: Digest(hash) };
         if slot_of(end) == bytes && best.is_none_or(|(known, _)| known.seq < end.seq) {

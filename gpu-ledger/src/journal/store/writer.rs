@@ -12,13 +12,13 @@ use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
 use crate::accounting::RowKey;
+use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered, Sealed, booking_key};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{
     ConflictFigures, Draft, Entry, Evidence, Figures, KeptArgv, SettlementEvidence,
     SettlementFigures,
 };
-use crate::journal::Digest;
 use crate::kernel::Argv;
 use crate::settlement::contradicts;
 
@@ -363,11 +363,7 @@ fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
         .map_err(|cause| database.fail(cause))
 }
 
-fn acknowledge(
-    witness: &mut Witness,
-    place: &Place,
-    end: &Recovered,
-) -> Result<(), StoreError> {
+fn acknowledge(witness: &mut Witness, place: &Place, end: &Recovered) -> Result<(), StoreError> {
     let acknowledged = Acknowledged { seq: end.head.seq, hash: end.head.hash };
     witness.write(acknowledged).map_err(|cause| StoreError::Io {
         doing: "write",
@@ -530,8 +526,7 @@ impl Entering<'_> {
     fn seal_segment(&mut self) -> Result<(), StoreError> {
         let Some(segment) = self.state.growing.fill(&self.state.end) else { return Ok(()) };
         let (body, digest) = segment.sealed()?;
-        let columns =
-            vec![big(segment.first), big(segment.last), Value::Blob(body), blob(digest)];
+        let columns = vec![big(segment.first), big(segment.last), Value::Blob(body), blob(digest)];
         self.insert("INSERT INTO segment VALUES (?, ?, ?, ?)", columns)?;
         self.state.growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
         Ok(())
