@@ -291,7 +291,8 @@ impl Maker {
             (40..46, _, Some((_, job))) => {
                 return (job.draft(self.key.as_ref()), Expected::Reoffered);
             }
-            (46..49, _, Some((_, job))) => {
+            // Without a start other contents are another row.
+            (46..49, _, Some((_, job))) if job.start_ms.is_some() => {
                 let job = Job { held_ms: job.held_ms.wrapping_add(1), read_ms: now, ..job };
                 return (job.draft(self.key.as_ref()), Expected::Conflicting);
             }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Folder, filled};
+use super::{Folder, filled, made};
 use crate::journal::store::{StoreError, check};
 
 /// A connection of another program: none of our pragmas.
@@ -15,7 +15,12 @@ fn stranger(folder: &Folder) -> Connection {
 #[test]
 fn update_delete_and_every_form_of_replace_are_refused_to_any_program() {
     let folder = Folder::new();
-    let (entries, _) = filled(&folder, 3, 200);
+    let (mut entries, _) = filled(&folder, 3, 200);
+    let job = made::Job::of(7, made::EPOCH_MS, 500);
+    let longer = made::Job { held_ms: 501, ..job.clone() };
+    let appended = folder.store().append(vec![job.draft(None), longer.draft(None)]).unwrap();
+    assert_eq!(appended.conflicts(), 1);
+    entries.extend(super::read(&folder.reader(), 0, u64::MAX).unwrap().split_off(entries.len()));
     let stranger = stranger(&folder);
     let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
     let mut statement = stranger.prepare(tables).unwrap();

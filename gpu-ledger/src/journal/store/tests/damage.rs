@@ -233,7 +233,7 @@ fn files_of_others_are_refused_by_name_and_left_as_they_are() {
             check_file(&path).unwrap_err(),
         ] {
             assert!(matches!(error, StoreError::Foreign { .. }), "{what}: {error}");
-            assert!(error.to_string().contains("left as it was"), "{error}");
+            assert!(error.to_string().contains("left as it is"), "{error}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "{what} was changed");
     }
