@@ -22,6 +22,9 @@
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
+//! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
+//! | [`config`] | the configuration file, checked | that file |
+//! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -44,14 +47,17 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod coverage;
+pub mod doctor;
 pub mod escape;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
 pub mod metrics;
+pub mod mode;
 #[cfg(test)]
 mod random;
 pub mod session;
 pub mod settlement;
+pub mod survey;
 pub mod unit;
 pub mod unknown;

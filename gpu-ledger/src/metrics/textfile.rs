@@ -150,7 +150,7 @@ mod tests {
         assert!(error.contains("none") && error.contains("ReadWritePaths"), "{error}");
         let open = folder.path().join("open");
         std::fs::create_dir(&open).unwrap();
-        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let error = write(&open.join("gpu.prom"), "x").unwrap_err().to_string();
         assert!(error.contains("anybody may write"), "{error}");
         assert!(names(&open).is_empty());
