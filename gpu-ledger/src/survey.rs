@@ -61,7 +61,8 @@ impl Survey {
     /// # Errors
     /// Why nothing can be read at all.
     pub async fn take(options: SurveyOptions) -> Result<Self, Unknown> {
-        let dead_rows_hidden = !in_initial_pid_namespace().unwrap_or(false);
+        // Where procfs does not tell, an empty list proves nothing either.
+        let dead_rows_hidden = !in_initial_pid_namespace().is_ok_and(|is_initial| is_initial);
         let (facts, gpus, driver) = Driver::open(DriverOptions {
             library: options.library.clone(),
             call_deadline: options.call_deadline,

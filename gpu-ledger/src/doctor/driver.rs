@@ -1,5 +1,7 @@
 //! Driver, library and GPUs, by what one survey of them brought. Pure.
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 
 use super::{Area, Check, Status};
@@ -70,9 +72,9 @@ pub(super) fn unreadable(unknown: &Unknown) -> Check {
 fn amiss(area: Area, check: &'static str, status: Status, unknown: &Unknown) -> Check {
     let mut cause = unknown.word();
     if let Some(call) = unknown.call {
-        cause.push_str(&format!(" ({call}"));
+        let _ = write!(cause, " ({call}");
         if let Some(code) = unknown.code {
-            cause.push_str(&format!(" gives {code}"));
+            let _ = write!(cause, " gives {code}");
         }
         cause.push(')');
     }

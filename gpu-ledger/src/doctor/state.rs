@@ -9,7 +9,7 @@ use rustix::fs::{statfs, statvfs};
 use super::{Area, Check, Status};
 
 /// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
-pub const FREE_BYTES_MIN: u64 = 64 << 20;
+const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Below this somebody should look.
 const FREE_BYTES_LOW: u64 = 1 << 30;
 
@@ -172,7 +172,7 @@ fn of_free(bytes: u64, place: &Path) -> Check {
     let free = format!("{} free at {}", crate::unit::Bytes(bytes), place.display());
     let status = match bytes {
         ..FREE_BYTES_MIN => Status::Missing,
-        ..FREE_BYTES_LOW => Status::Warn,
+        FREE_BYTES_MIN..FREE_BYTES_LOW => Status::Warn,
         _ => return Check::ok(Area::State, check, free),
     };
     Check::new(Area::State, check, status, free).with_remedy(

@@ -282,10 +282,12 @@ impl Account {
     }
 
     fn adjust(&mut self, change: i128) {
-        let size = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
-        let side =
-            if change < 0 { &mut self.count.adjusted_down } else { &mut self.count.adjusted_up };
-        *side = plus(*side, size);
+        let ms = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
+        if change < 0 {
+            self.count.adjusted_down = plus(self.count.adjusted_down, ms);
+        } else {
+            self.count.adjusted_up = plus(self.count.adjusted_up, ms);
+        }
         self.counted = self.counted.saturating_add(change);
     }
 

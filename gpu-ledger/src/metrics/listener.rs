@@ -138,13 +138,13 @@ fn answer(request: &Request<Incoming>, publisher: &Publisher) -> Response<Full<B
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let published = publisher();
+    let now = publisher();
     if request.uri().path() == "/healthz" {
-        let well = published.health.is_well();
+        let well = now.health.is_well();
         let status = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        return page(status, published.health.to_string());
+        return page(status, now.health.to_string());
     }
-    match published.metrics {
+    match now.metrics {
         Some(metrics) => {
             let mut response = page(StatusCode::OK, metrics);
             let kind = HeaderValue::from_static(super::CONTENT_TYPE);

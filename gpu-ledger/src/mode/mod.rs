@@ -218,7 +218,7 @@ fn tell_holders(gpu: &SurveyedGpu, text: &mut String) {
     );
     for pid in rowless {
         let HolderName { program, unit } = holders::name_of(Path::new("/proc"), pid);
-        let unit = unit.map_or_else(|| "no unit".to_owned(), |unit| unit);
+        let unit = unit.unwrap_or_else(|| "no unit".to_owned());
         let _ = writeln!(text, "    {unit:<30} {program} (pid {pid})");
     }
 }
