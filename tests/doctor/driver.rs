@@ -8,9 +8,7 @@ fn a_good_host_is_well_and_looking_changes_nothing() {
     let sim = Sim::start(&["--gpus", "2"]);
     let job = sim.work("--gpu 0 --ms 50");
     job.wait();
-    poll("the row is final", || {
-        (state_of(&sim)[0]["stats"][0]["running"] == false).then_some(())
-    });
+    poll("the row is final", || (state_of(&sim)[0]["stats"][0]["running"] == false).then_some(()));
     let folder = state_dir();
     std::fs::write(folder.path().join("ledger.db"), "not looked into").unwrap();
     let (before, model) = (everything_in(folder.path()), state_of(&sim));
@@ -25,7 +23,7 @@ fn a_good_host_is_well_and_looking_changes_nothing() {
     doctor.finds("mig", "ok", "MIG is off", "").finds("vgpu-host", "ok", "no vGPU host", "");
     doctor.finds("symbols", "ok", "every function", "");
     doctor.finds("eviction-margin", "ok", "1 of 128 dead rows: 127 more fit", "");
-    doctor.finds("old-dead-rows", "ok", "1 dead rows, the oldest from 20", "");
+    doctor.finds("old-dead-rows", "ok", "1 from before, the oldest began 20", "");
     doctor.finds("state-dir", "ok", "mode 0700", "");
     assert!(doctor.text.contains("stays invisible"), "{}", doctor.text);
     assert!(doctor.text.contains("within one read interval"), "{}", doctor.text);
@@ -112,5 +110,5 @@ fn a_full_store_is_said_to_evict() {
     sim.fault("evict 200");
     let full = Asked::on(&sim).doctor(&[]);
     full.finds("eviction-margin", "warn", "128 of 128 dead rows", "keep the daemon running");
-    full.finds("old-dead-rows", "ok", "128 dead rows", "");
+    full.finds("old-dead-rows", "ok", "128 from before", "");
 }

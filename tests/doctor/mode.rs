@@ -20,7 +20,11 @@ fn the_mode_is_turned_on_named_and_left_on() {
     let uuid = state[0]["uuid"].as_str().unwrap();
     let other = Asked::on(&sim).run(&["accounting", "enable", "--gpu", uuid]);
     assert_eq!(other.code, 0, "{}", other.err);
-    assert!(other.out.contains("GPU 0 NVIDIA Simulated GPU: accounting is on now"), "{}", other.out);
+    assert!(
+        other.out.contains("GPU 0 NVIDIA Simulated GPU: accounting is on now"),
+        "{}",
+        other.out
+    );
     // Twice is as good as once.
     for _ in 0..2 {
         let again = Asked::on(&sim).run(ENABLE);

@@ -271,7 +271,7 @@ fn margin(read: &ReadOutcome) -> Check {
 fn dead_before(rows: &[FinalRow]) -> Option<Check> {
     let oldest = rows.iter().filter_map(|row| row.row.start).min()?;
     let found = format!(
-        "{} dead rows, the oldest from {}: the daemon's first start books them, nameless where \
+        "{} from before, the oldest began {}: the daemon's first start books them, nameless where \
          nothing saw them (predates-coverage)",
         rows.len(),
         day(oldest)

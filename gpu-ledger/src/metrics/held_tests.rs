@@ -175,6 +175,19 @@ fn what_was_held_before_metering_began_is_told_apart() {
 }
 
 #[test]
+fn a_row_that_reaches_into_the_future_does_not_count_for_ever() {
+    let mut meter = HeldMeter::default();
+    meter.begin(&gpu(), at(0), []);
+    meter.to(50_000);
+    meter.settle(&key(1), &account("a"), at(45_000), Ms(u64::MAX));
+    for now in (50_250..200_000).step_by(250) {
+        meter.to(now);
+    }
+    assert_eq!(meter.count("a").held, Ms(15_000));
+    assert!(meter.count("a").unplaced > Ms(1 << 60));
+}
+
+#[test]
 fn two_hundred_accounts_have_a_label_and_keep_it() {
     let mut meter = HeldMeter::default();
     meter.begin(&gpu(), at(0), []);
@@ -289,7 +302,8 @@ proptest! {
                     let (from, held) = ((now - age.min(now)) / 100 * 100, held / 100 * 100);
                     meter.settle(&key(pid), &account(names[usize::from(of)]), at(from), Ms(held));
                     model.open.remove(&pid);
-                    model.settled[usize::from(of)].push((from, from + held));
+                    let to = (from + held).min(now + DELAY_MS);
+                    model.settled[usize::from(of)].push((from, to));
                 }
                 Step::Lose { pid } => {
                     meter.lose(&key(pid));
