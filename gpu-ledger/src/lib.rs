@@ -24,6 +24,9 @@
 //! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
+//! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
+//! | [`config`] | the configuration file, checked | that file |
+//! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -51,6 +54,7 @@ pub mod clock;
 pub mod config;
 pub mod coverage;
 pub mod daemon;
+pub mod doctor;
 pub mod escape;
 pub mod host;
 pub mod identity;
@@ -58,9 +62,11 @@ pub mod journal;
 pub mod kernel;
 pub mod metrics;
 mod observer;
+pub mod mode;
 #[cfg(test)]
 mod random;
 pub mod session;
 pub mod settlement;
+pub mod survey;
 pub mod unit;
 pub mod unknown;

@@ -3,6 +3,8 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod daemon;
+mod accounting;
+mod doctor;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -23,6 +25,8 @@ use crate::session::{self, TraceOptions};
 const STATUS_USAGE: u8 = 64;
 /// Anything else that failed.
 const STATUS_FAILED: u8 = 1;
+/// Answered, but something is UNKNOWN, or missing.
+const STATUS_UNKNOWN: u8 = 2;
 
 const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
 2 answered but something on it is UNKNOWN, 64 usage.
@@ -48,6 +52,10 @@ enum Command {
     Trace(Trace),
     /// Watch this host for good: book every GPU process once, and answer bill and status
     Daemon(daemon::Daemon),
+    /// Look at everything that is needed, and say what is missing and what to do; changes nothing
+    Doctor(doctor::Doctor),
+    /// Show the driver's accounting mode, or turn it on
+    Accounting(accounting::Accounting),
 }
 
 #[derive(Args, Debug)]
@@ -117,6 +125,7 @@ pub fn main() -> ExitCode {
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
         Command::Daemon(_) => false,
+        Command::Doctor(_) | Command::Accounting(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -153,6 +162,8 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
             session::trace(&options)
         }
         Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock),
+        Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
+        Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }
 }
 
@@ -188,6 +199,25 @@ fn trace_options(
         nvml_library,
         clock,
     })
+}
+
+/// Runs an asynchronous command to its end. A driver call that hangs does not keep the process.
+fn block_on<T>(command: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background();
+    Ok(outcome)
+}
+
+/// Writes a page to stdout. Whoever reads only its beginning has had enough.
+fn print(page: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to stdout"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What was typed cannot be done; the text says what to type instead.

@@ -301,8 +301,7 @@ fn walk(table: &DeTable<'_>, prefix: &str, found: &mut Vec<Entry>) {
 }
 
 fn line_of(text: &str, at: usize) -> usize {
-    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
-    before.iter().filter(|byte| **byte == b'\n').count().saturating_add(1)
+    text.get(..at).unwrap_or(text).matches('\n').count().saturating_add(1)
 }
 
 fn one_line(text: &str) -> String {

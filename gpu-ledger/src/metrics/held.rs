@@ -48,7 +48,7 @@ pub struct HeldCount {
     pub adjusted_up: Ms,
     /// Time that the counter has and that turned out not to be held.
     pub adjusted_down: Ms,
-    /// Settled time from before metering began, which is in none of the others.
+    /// Settled time from before metering began, or from after the present: in none of the others.
     pub unplaced: Ms,
 }
 
@@ -148,14 +148,18 @@ impl HeldMeter {
         gpu.account(label).open.insert(key.clone(), from.0 / MS);
     }
 
-    /// A row was booked: its span replaces what it accrued while it was open.
+    /// A row was booked: its span replaces what it accrued while it was open. One that reaches into the
+    /// future (a wrapped time, a stepped clock) counts up to the present.
     pub fn settle(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs, held: Ms) {
         let label = self.label_of(account);
         let gpu = self.gpu(&key.gpu);
         let was_open = gpu.close(key);
+        let present = gpu.frontier.map(|_| gpu.told.saturating_add(DELAY_MS));
         let account = gpu.account(label);
         let from = from.0 / MS;
-        let to = from.saturating_add(held.0);
+        let end = from.saturating_add(held.0);
+        let to = present.map_or(end, |present| end.min(present.max(from)));
+        account.count.unplaced = plus(account.count.unplaced, end.saturating_sub(to));
         // Of an open row, the time before the horizon is in the base.
         if !was_open {
             let before = account.horizon.min(to).saturating_sub(from);
@@ -282,10 +286,12 @@ impl Account {
     }
 
     fn adjust(&mut self, change: i128) {
-        let size = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
-        let side =
-            if change < 0 { &mut self.count.adjusted_down } else { &mut self.count.adjusted_up };
-        *side = plus(*side, size);
+        let ms = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
+        if change < 0 {
+            self.count.adjusted_down = plus(self.count.adjusted_down, ms);
+        } else {
+            self.count.adjusted_up = plus(self.count.adjusted_up, ms);
+        }
         self.counted = self.counted.saturating_add(change);
     }
 

@@ -175,6 +175,19 @@ fn what_was_held_before_metering_began_is_told_apart() {
 }
 
 #[test]
+fn a_row_that_reaches_into_the_future_does_not_count_for_ever() {
+    let mut meter = HeldMeter::default();
+    meter.begin(&gpu(), at(0), []);
+    meter.to(50_000);
+    meter.settle(&key(1), &account("a"), at(45_000), Ms(u64::MAX));
+    for now in (50_250..200_000).step_by(250) {
+        meter.to(now);
+    }
+    assert_eq!(meter.count("a").held, Ms(15_000));
+    assert!(meter.count("a").unplaced > Ms(1 << 60));
+}
+
+#[test]
 fn two_hundred_accounts_have_a_label_and_keep_it() {
     let mut meter = HeldMeter::default();
     meter.begin(&gpu(), at(0), []);
@@ -237,7 +250,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same, kept as what was said and measured millisecond by millisecond (in units of 10 ms, to be
+/// The same, kept as what was said and measured millisecond by millisecond (in steps of 100 ms, to be
 /// quick: every moment of a step is rounded to one).
 #[derive(Default)]
 struct Model {
@@ -253,8 +266,8 @@ impl Model {
             self.settled[account].iter().any(|(from, to)| (*from..*to).contains(&ms))
                 || self.open.values().any(|(of, from)| *of == account && ms >= *from)
         };
-        let count = (began..self.frontier).step_by(10).filter(|ms| held(*ms)).count();
-        self.base[account] + i128::try_from(count).unwrap() * 10
+        let count = (began..self.frontier).step_by(100).filter(|ms| held(*ms)).count();
+        self.base[account] + i128::try_from(count).unwrap() * 100
     }
 }
 
@@ -281,15 +294,16 @@ proptest! {
             let mut passed = 0;
             match step {
                 Step::Open { pid, account: of, age } => {
-                    let from = (now - age.min(now)) / 10 * 10;
+                    let from = (now - age.min(now)) / 100 * 100;
                     meter.open(&key(pid), &account(names[usize::from(of)]), at(from));
                     model.open.insert(pid, (usize::from(of), from));
                 }
                 Step::Settle { pid, account: of, age, held } => {
-                    let (from, held) = ((now - age.min(now)) / 10 * 10, held / 10 * 10);
+                    let (from, held) = ((now - age.min(now)) / 100 * 100, held / 100 * 100);
                     meter.settle(&key(pid), &account(names[usize::from(of)]), at(from), Ms(held));
                     model.open.remove(&pid);
-                    model.settled[usize::from(of)].push((from, from + held));
+                    let to = (from + held).min(now + DELAY_MS);
+                    model.settled[usize::from(of)].push((from, to));
                 }
                 Step::Lose { pid } => {
                     meter.lose(&key(pid));
@@ -300,9 +314,9 @@ proptest! {
                     model.base[usize::from(of)] += i128::from(to) - i128::from(from);
                 }
                 Step::Advance { pass, unread } => {
-                    passed = pass / 10 * 10;
+                    passed = pass / 100 * 100;
                     now += passed;
-                    let read = (now - unread.min(now)) / 10 * 10;
+                    let read = (now - unread.min(now)) / 100 * 100;
                     meter.advance(&gpu(), at(now), at(read));
                     let wanted = now.saturating_sub(DELAY_MS).min(read);
                     model.frontier = model.frontier.max(wanted);

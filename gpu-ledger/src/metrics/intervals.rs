@@ -95,12 +95,12 @@ mod tests {
             for (from, length) in inserts {
                 intervals.insert(from, from + length);
                 set.extend(from..from + length);
-                prop_assert_eq!(intervals.length, set.len() as u64);
+                prop_assert_eq!(usize::try_from(intervals.length), Ok(set.len()));
             }
             intervals.cut_below(cut);
             set.retain(|ms| *ms >= cut);
-            prop_assert_eq!(intervals.measure_below(at), set.range(..at).count() as u64);
-            prop_assert_eq!(intervals.length, set.len() as u64);
+            prop_assert_eq!(usize::try_from(intervals.measure_below(at)), Ok(set.range(..at).count()));
+            prop_assert_eq!(usize::try_from(intervals.length), Ok(set.len()));
             let runs = set.iter().filter(|ms| **ms == 0 || !set.contains(&(**ms - 1))).count();
             prop_assert_eq!(intervals.count(), runs);
         }

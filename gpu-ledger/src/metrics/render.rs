@@ -118,7 +118,7 @@ impl Shown {
         let unplaced = all().filter(|(_, count)| count.unplaced != Ms::ZERO);
         page.counters(
             "held_before_metering_seconds",
-            "Settled time from before metering began, in none of the other counters.",
+            "Settled time from before metering began or from the future, in none of the other counters.",
             unplaced.map(|(labels, count)| (labels, seconds_of(count.unplaced))),
         )?;
         let folded = u64::try_from(self.0.folded_accounts).unwrap_or(u64::MAX);

@@ -104,8 +104,8 @@ fn what_is_not_known_is_absent_and_said_to_be() {
     let mut meters = meters();
     meters.events = Observed::Unknown(UnknownReason::ProcessEventsUnavailable);
     let text = meters.text().unwrap();
-    assert!(!text.contains("gpu_ledger_eviction_margin_rows{"), "{text}");
-    assert!(!text.contains("gpu_ledger_events_lost_total "), "{text}");
+    assert!(!text.contains("\ngpu_ledger_eviction_margin_rows{"), "{text}");
+    assert!(!text.contains("\ngpu_ledger_events_lost_total "), "{text}");
     for line in [
         "gpu_ledger_eviction_margin_rows_unknown{gpu=\"GPU-a\",reason=\"gpu-lost\"} 1\n",
         "gpu_ledger_events_lost_total_unknown{reason=\"process-events-unavailable\"} 1\n",

@@ -18,9 +18,9 @@ const BYTES_MAX: u64 = 64 << 20;
 /// Why the file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TextfileError {
-    /// A system call failed.
-    #[error("{path}: {source}; let the daemon's user write to this folder (ReadWritePaths= of its unit), or set metrics.textfile", path = path.display())]
-    Write {
+    /// It cannot be read or written.
+    #[error("{path}: {source}; let the daemon's user read and write in this folder (ReadWritePaths= of its unit), or set metrics.textfile", path = path.display())]
+    File {
         /// What it was about.
         path: PathBuf,
         /// What the system said.
@@ -47,7 +47,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), TextfileError> {
     };
     let failed = |path: &Path| {
         let path = path.to_path_buf();
-        move |source| TextfileError::Write { path, source }
+        move |source| TextfileError::File { path, source }
     };
     let mode = std::fs::metadata(folder).map_err(failed(folder))?.mode();
     if mode & 0o002 != 0 {
@@ -84,7 +84,7 @@ fn fill(path: &Path, text: &str) -> std::io::Result<()> {
 /// The file as it stands, `None` where there is none: what a scraper has seen last, for
 /// [`super::held::HeldMeter::raise`].
 pub fn read(path: &Path) -> Result<Option<String>, TextfileError> {
-    let failed = |source| TextfileError::Write { path: path.to_path_buf(), source };
+    let failed = |source| TextfileError::File { path: path.to_path_buf(), source };
     let flags = i32::try_from(OFlags::NOFOLLOW.bits())
         .map_err(|_| TextfileError::NoFile { path: path.to_path_buf() })?;
     let file = match File::options().read(true).custom_flags(flags).open(path) {
@@ -150,7 +150,7 @@ mod tests {
         assert!(error.contains("none") && error.contains("ReadWritePaths"), "{error}");
         let open = folder.path().join("open");
         std::fs::create_dir(&open).unwrap();
-        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let error = write(&open.join("gpu.prom"), "x").unwrap_err().to_string();
         assert!(error.contains("anybody may write"), "{error}");
         assert!(names(&open).is_empty());
