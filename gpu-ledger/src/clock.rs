@@ -344,6 +344,35 @@ mod tests {
     }
 
     #[test]
+    fn what_the_clock_showed_before_the_oldest_remembered_step_is_not_known_and_not_guessed() {
+        let mut history = ClockHistory::default();
+        let steps = u64::try_from(ANCHORS_MAX).unwrap() + 5;
+        for step in 0..steps {
+            history.observe(stamp(1_000 + step * 10, 1_000_000 + step * 20, 0));
+        }
+        assert_eq!(history.forgotten(), 5);
+        let first = BootNs(1_050_000_000);
+        assert_eq!(history.boot_of(WallUs(1_000_010_000)), Some(BootPlace::Skipped));
+        assert!(history.stepped_between(first.minus_ns(30_000_000), first.minus_ns(20_000_000)));
+        assert!(!history.stepped_between(first, first.plus_ns(1_000_000)));
+        assert_eq!(history.asleep_between(first.minus_ns(1), first), None);
+    }
+
+    #[test]
+    fn what_another_observed_later_is_added_where_it_is_news() {
+        let mut earlier = ClockHistory::default();
+        earlier.observe(stamp(100, 1_000_100, 0));
+        let mut later = ClockHistory::default();
+        later.observe(stamp(200, 1_000_200, 0));
+        earlier.append(&later);
+        assert_eq!(earlier.anchors.len(), 1);
+        let mut stepped = ClockHistory::default();
+        stepped.observe(stamp(300, 1_060_300, 0));
+        earlier.append(&stepped);
+        assert!(earlier.stepped_between(BootNs(200_000_000), BootNs(300_000_000)));
+    }
+
+    #[test]
     fn the_kernel_clocks_move_forward() {
         let clock = Clock::system();
         let (first, second) = (clock.now(), clock.now());

@@ -39,6 +39,10 @@
 //!   always reported as such.
 #![deny(unsafe_code)]
 
+// Helpers that are shared with the tests of the built binary call the crate by its name.
+#[cfg(test)]
+extern crate self as gpu_ledger;
+
 pub mod accounting;
 pub mod bill;
 pub mod cli;
@@ -53,5 +57,13 @@ mod observer;
 mod random;
 pub mod session;
 pub mod settlement;
+#[cfg(test)]
+#[path = "../../tests/support/mod.rs"]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "shared with the tests of the built binary, which need more of it"
+)]
+mod support;
 pub mod unit;
 pub mod unknown;

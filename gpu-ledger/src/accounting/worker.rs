@@ -231,7 +231,7 @@ impl GpuWorker {
         answer
     }
 
-    pub(super) const fn watch(&self) -> &CallWatch {
+    pub(crate) const fn watch(&self) -> &CallWatch {
         &self.watch
     }
 

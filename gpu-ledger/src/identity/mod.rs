@@ -12,6 +12,8 @@ mod procfs;
 mod program;
 
 pub use cgroup::{CGROUP_NAMES_MAX, CgroupMounts, CgroupPaths, CgroupScan};
+#[cfg(test)]
+pub(crate) use lifetimes::tests as made;
 pub use lifetimes::{Applied, EvictedLately, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
 pub use procfs::{ARGV_KEPT_MAX, Procfs, SeenProcess, Snapshot};
 pub use program::{Program, ProgramKind, argv_cut_word, argv_words};

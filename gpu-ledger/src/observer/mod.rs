@@ -12,6 +12,8 @@
 #[cfg_attr(not(test), expect(dead_code, reason = "a trace gives nothing back before its end"))]
 mod release;
 mod ring;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

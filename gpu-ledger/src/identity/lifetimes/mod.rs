@@ -13,7 +13,7 @@ mod model;
 mod record;
 mod reseed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

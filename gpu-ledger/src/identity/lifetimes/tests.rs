@@ -7,13 +7,13 @@ use crate::identity::{SeenProcess, Snapshot};
 use crate::kernel::{Argv, ArgvState, CgroupId};
 use crate::unknown::NamelessReason;
 
-pub(super) const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
-pub(super) fn key(pid: u32, start: u64) -> ProcessKey {
+pub(crate) fn key(pid: u32, start: u64) -> ProcessKey {
     ProcessKey { pid: Pid(pid), start: BootNs(start) }
 }
 
-pub(super) fn subject(key: ProcessKey, parent: ProcessKey, at: u64) -> Subject {
+pub(crate) fn subject(key: ProcessKey, parent: ProcessKey, at: u64) -> Subject {
     Subject {
         key,
         parent,
@@ -27,32 +27,32 @@ pub(super) fn subject(key: ProcessKey, parent: ProcessKey, at: u64) -> Subject {
     }
 }
 
-pub(super) fn argv(line: &str) -> Argv {
+pub(crate) fn argv(line: &str) -> Argv {
     let mut bytes: Vec<u8> = line.replace(' ', "\0").into_bytes();
     bytes.push(0);
     let true_length = u64::try_from(bytes.len()).unwrap();
     Argv { bytes: bytes.into(), true_length, state: ArgvState::Whole }
 }
 
-pub(super) fn fork(child: ProcessKey, parent: ProcessKey) -> Event {
+pub(crate) fn fork(child: ProcessKey, parent: ProcessKey) -> Event {
     Event::Fork(Fork { subject: subject(child, parent, child.start.0) })
 }
 
-pub(super) fn exec(key: ProcessKey, parent: ProcessKey, at: u64, line: &str) -> Event {
+pub(crate) fn exec(key: ProcessKey, parent: ProcessKey, at: u64, line: &str) -> Event {
     let filename = Bytes::copy_from_slice(line.split(' ').next().unwrap_or_default().as_bytes());
     let subject = subject(key, parent, at);
     Event::Exec(Exec { subject, argv: argv(line), filename, exe_device: 1, exe_inode: 2 })
 }
 
-pub(super) fn exit(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
+pub(crate) fn exit(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
     Event::Exit(Exit { subject: subject(key, parent, at), wait_status: 0 })
 }
 
-pub(super) fn touch(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
+pub(crate) fn touch(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
     Event::DeviceTouch(DeviceTouch { subject: subject(key, parent, at), major: 195, minor: 0 })
 }
 
-pub(super) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
+pub(crate) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
     SeenProcess {
         pid: key.pid,
         start_ticks: key.start.ticks(),
@@ -67,12 +67,12 @@ pub(super) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
     }
 }
 
-pub(super) fn snapshot(began: u64, ended: u64, processes: Vec<SeenProcess>) -> Snapshot {
+pub(crate) fn snapshot(began: u64, ended: u64, processes: Vec<SeenProcess>) -> Snapshot {
     Snapshot { began: BootNs(began), ended: BootNs(ended), processes, unreadable: BTreeSet::new() }
 }
 
 /// The first word of what `key` ran at `at`.
-pub(super) fn ran(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<String> {
+pub(crate) fn ran(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<String> {
     let image = lifetimes.get(&key)?.image_at(BootNs(at))?;
     let words = crate::identity::argv_words(&image.content.argv);
     Some(String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned())
@@ -82,7 +82,7 @@ fn basis(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<Basis> {
     Some(lifetimes.get(&key)?.image_at(BootNs(at))?.basis)
 }
 
-pub(super) fn all(events: &[Event]) -> Lifetimes {
+pub(crate) fn all(events: &[Event]) -> Lifetimes {
     let mut lifetimes = Lifetimes::default();
     for event in events {
         lifetimes.apply(event);
@@ -90,7 +90,7 @@ pub(super) fn all(events: &[Event]) -> Lifetimes {
     lifetimes
 }
 
-pub(super) fn nothing_listed(lifetimes: &mut Lifetimes, began: u64) {
+pub(crate) fn nothing_listed(lifetimes: &mut Lifetimes, began: u64) {
     let listed_unbooked = BTreeSet::new();
     lifetimes
         .forget(&ForgetProof { reads_began: BootNs(began), listed_unbooked: &listed_unbooked });
