@@ -213,7 +213,10 @@ impl Host {
 
     pub(super) fn take_process_news(&mut self) {
         for news in self.processes.take_news() {
-            self.push(Some(news));
+            match news {
+                News::Forgotten { what, gpu, count } => self.forgot(what, gpu.as_ref(), count),
+                news => self.push(Some(news)),
+            }
         }
     }
 

@@ -57,7 +57,7 @@ use crate::unknown::Unknown;
 /// Ended processes that touched a GPU and for whose rows is waited.
 pub const AWAITING_ROW_MAX: usize = 16_384;
 /// Settlements that wait to be acknowledged.
-pub const UNACKNOWLEDGED_MAX: usize = 65_536;
+pub const UNACKNOWLEDGED_MAX: usize = 16_384;
 /// Different UNKNOWNs kept of one run.
 pub const UNKNOWNS_MAX: usize = 1_024;
 /// Identities taken over from what an earlier run left open.
