@@ -1,6 +1,6 @@
 //! Who touched an NVIDIA character device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gpu_ledger::kernel::{DeviceTouch, DeviceTouchState, Event, TracerOptions};
 use gpu_ledger::unit::Pid;
@@ -9,15 +9,19 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use crate::support::{Watch, skip, watch};
 
 /// A device node of this test, removed at its end.
-struct Node(PathBuf);
+pub(crate) struct Node(PathBuf);
 
 impl Node {
-    fn make(major: u32, minor: u32) -> Self {
+    pub(crate) fn make(major: u32, minor: u32) -> Self {
         let name = format!("device-{}-{major}-{minor}", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, &path, FileType::CharacterDevice, mode, makedev(major, minor)).unwrap();
         Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
