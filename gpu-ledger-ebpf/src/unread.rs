@@ -28,12 +28,9 @@ impl Unread {
     /// What was read; or what fills the member's place on the wire, once `flag` says that it does.
     #[inline(always)]
     pub(crate) fn or_flag<T>(&mut self, read: Option<T>, flag: u32, filler: T) -> T {
-        match read {
-            Some(value) => value,
-            None => {
-                self.note(flag);
-                filler
-            }
+        if read.is_none() {
+            self.note(flag);
         }
+        read.unwrap_or(filler)
     }
 }

@@ -424,3 +424,38 @@ fn kept_arguments_do_not_hold_the_buffer_they_came_in() {
     lifetimes.apply(&Event::Exec(event));
     assert!(ring.is_unique());
 }
+
+#[test]
+fn a_fork_by_nobody_known_leaves_the_first_image_in_doubt_until_an_exec() {
+    let mut born = subject(WORKER, JOB, WORKER.start.0);
+    born.parent = None;
+    let orphaned = Event::Fork(Fork { subject: born });
+    let mut lifetimes = all(&[
+        exec(INIT, SHELL, 110 * MS, "init"),
+        orphaned.clone(),
+        // Handed to init since: not who it inherited from.
+        touch(WORKER, INIT, 310 * MS),
+    ]);
+    let worker = lifetimes.get(&WORKER).unwrap();
+    assert_eq!((worker.images.len(), worker.parent), (0, Some(INIT)));
+    let gap = worker.image_gap_at(BootNs(350 * MS)).unwrap();
+    assert_eq!((gap.from, gap.to, gap.reason), (WORKER.start, None, NamelessReason::EventLost));
+    lifetimes.apply(&exec(WORKER, INIT, 400 * MS, "server"));
+    assert_eq!(ran(&lifetimes, WORKER, 350 * MS), None);
+    assert_eq!(ran(&lifetimes, WORKER, 400 * MS).as_deref(), Some("server"));
+    let before = lifetimes.get(&WORKER).cloned();
+    assert_eq!(lifetimes.apply(&orphaned), Applied::Nothing);
+    assert_eq!(lifetimes.get(&WORKER).cloned(), before);
+}
+
+#[test]
+fn what_an_event_could_not_read_takes_nothing_away_from_what_is_known() {
+    let mut lifetimes = all(&[fork(JOB, SHELL), exec(JOB, SHELL, 210 * MS, "server")]);
+    let known = lifetimes.get(&JOB).cloned().unwrap();
+    let mut unread = subject(JOB, SHELL, 250 * MS);
+    (unread.parent, unread.cgroups) = (None, None);
+    lifetimes.apply(&Event::Exit(Exit { subject: unread, wait_status: None }));
+    let after = lifetimes.get(&JOB).cloned().unwrap();
+    let ended = Ended { at: BootNs(250 * MS), is_seen: true, wait_status: None };
+    assert_eq!(after, Lifetime { ended: Some(ended), ..known });
+}
