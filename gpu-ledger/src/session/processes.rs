@@ -15,7 +15,9 @@ use crate::identity::{
     Applied, CgroupMounts, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Procfs,
 };
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
-use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
+use crate::kernel::{
+    DeviceTouchState, Event, KernelError, Loss, ProcessKey, Tracer, TracerOptions, WireError,
+};
 use crate::session::launch::PROBE_WORD;
 use crate::session::report::Events;
 use crate::unit::{BootNs, Pid};
@@ -30,7 +32,7 @@ const CONTROL_MINOR: u32 = 255;
 pub(super) enum ProcessesError {
     /// The kernel side could not be had.
     #[error(transparent)]
-    Kernel(#[from] crate::kernel::KernelError),
+    Kernel(#[from] KernelError),
     /// procfs or cgroupfs could not be read.
     #[error(transparent)]
     Identity(#[from] crate::identity::IdentityError),
@@ -47,6 +49,26 @@ pub(super) struct Exited {
     pub(super) key: ProcessKey,
     /// Minor numbers of the GPUs it was seen to open; `None` where opens are not watched.
     pub(super) gpu_minors: Option<BTreeSet<u32>>,
+}
+
+/// What one drain of the ring gave.
+#[derive(Default)]
+struct Records {
+    events: Vec<Event>,
+    /// Records that could not be read as events.
+    undecoded: u64,
+}
+
+impl Records {
+    fn take(&mut self, record: Result<Event, WireError>) {
+        match record {
+            Ok(event) => self.events.push(event),
+            Err(error) => {
+                tracing::error!(%error, "a record of our own kernel side cannot be read");
+                self.undecoded = self.undecoded.saturating_add(1);
+            }
+        }
+    }
 }
 
 /// Everything known of processes, and since when.
@@ -150,15 +172,9 @@ impl Processes {
             }
             return false;
         };
-        let pending = &mut self.pending;
-        let mut undecoded = 0_u64;
-        let losses = tracer.get_mut().drain_and_confirm(|event| match event {
-            Ok(event) => pending.push(event),
-            Err(error) => {
-                tracing::error!(%error, "a record of our own kernel side cannot be read");
-                undecoded = undecoded.saturating_add(1);
-            }
-        });
+        let mut records = Records::default();
+        let losses = tracer.get_mut().drain_and_confirm(|record| records.take(record));
+        self.pending.append(&mut records.events);
         let gaps_before = self.coverage.gaps.len();
         match losses {
             Ok(losses) => {
@@ -166,15 +182,9 @@ impl Processes {
                     self.lose(loss.after, loss.before, Some(loss.count), began);
                 }
             }
-            // Without the counters nobody can say that nothing was lost.
-            Err(error) => {
-                tracing::error!(%error, "the loss counters cannot be read");
-                self.lose(Some(self.coverage.end.boot), None, None, began);
-            }
+            Err(error) => self.lose_unread_counters(&error, began),
         }
-        if undecoded > 0 {
-            self.lose(Some(self.coverage.end.boot), None, Some(undecoded), began);
-        }
+        self.lose_undecoded(&records, began);
         self.coverage.end = began;
         self.close_gaps();
         self.coverage.gaps.len() > gaps_before
@@ -261,13 +271,14 @@ impl Processes {
             program: PathBuf::from("/proc/self/exe"),
             arguments: vec![OsString::from(PROBE_WORD)],
         };
-        let mut events = Vec::new();
-        let outcome = selftest::run(tracer.get_mut(), &known, Path::new("/proc"), |event| {
-            events.extend(event.ok());
+        let mut records = Records::default();
+        let outcome = selftest::run(tracer.get_mut(), &known, Path::new("/proc"), |record| {
+            records.take(record);
         })?;
-        for event in &events {
+        for event in &records.events {
             self.apply(event);
         }
+        self.lose_undecoded(&records, self.clock.now());
         if outcome.passed() {
             return Ok(());
         }
@@ -300,6 +311,19 @@ impl Processes {
                 None
             }
             Applied::Nothing | Applied::Forked(_) | Applied::Executed(_) => None,
+        }
+    }
+
+    /// Without the counters nobody can say that nothing was lost.
+    fn lose_unread_counters(&mut self, error: &KernelError, now: Stamp) {
+        tracing::error!(%error, "the loss counters cannot be read");
+        self.lose(Some(self.coverage.end.boot), None, None, now);
+    }
+
+    /// Records that say nothing are as good as lost: at some time since the last drain.
+    fn lose_undecoded(&mut self, records: &Records, now: Stamp) {
+        if records.undecoded > 0 {
+            self.lose(Some(self.coverage.end.boot), None, Some(records.undecoded), now);
         }
     }
 
@@ -358,16 +382,26 @@ impl Processes {
         if let Err(error) = tracer.detach() {
             tracing::error!(%error, "the kernel programs cannot be detached");
         }
-        let mut events = Vec::new();
+        let mut records = Records::default();
         let now = self.clock.now();
-        let losses = tracer.drain_and_confirm(|event| events.extend(event.ok()));
-        for event in &events {
+        let losses = tracer.drain_and_confirm(|record| records.take(record));
+        for event in &records.events {
             self.apply(event);
         }
-        for Loss { count, after, before, .. } in losses.unwrap_or_default() {
-            self.lose(after, before, Some(count), now);
+        self.lose_undecoded(&records, now);
+        match losses {
+            Ok(losses) => {
+                for Loss { count, after, before, .. } in losses {
+                    self.lose(after, before, Some(count), now);
+                }
+            }
+            Err(error) => self.lose_unread_counters(&error, now),
         }
         let counts = tracer.counts().ok()?;
+        if counts.read_faults() > 0 {
+            let members = counts.read_faults();
+            tracing::warn!(members, "some members of kernel structures could not be read");
+        }
         if let Ok(Err(imbalance)) = tracer.balance() {
             tracing::error!(%imbalance, "events do not balance: a bug of gpu-ledger");
         }
@@ -387,3 +421,7 @@ impl Processes {
 fn pollable(tracer: Tracer) -> Result<AsyncFd<Tracer>, ProcessesError> {
     AsyncFd::new(tracer).map_err(ProcessesError::Poll)
 }
+
+#[cfg(test)]
+#[path = "processes_tests.rs"]
+mod tests;
