@@ -21,6 +21,7 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
+//! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
@@ -51,6 +52,7 @@ pub mod coverage;
 pub mod escape;
 pub mod host;
 pub mod identity;
+pub mod journal;
 pub mod kernel;
 mod observer;
 #[cfg(test)]

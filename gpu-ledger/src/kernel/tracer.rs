@@ -12,7 +12,7 @@ use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupDevice, Program, Prog
 use aya::{Ebpf, EbpfLoader};
 use bytes::Bytes;
 use gpu_ledger_ebpf::{
-    COUNTERS_WORDS, Counters, DEVICE_MAJORS_MAX, NO_MAJOR, global, kind, map, program,
+    COUNTERS_WORDS, Counters, DEVICE_MAJORS_MAX, NO_MAJOR, Offsets, global, kind, map, program,
 };
 
 use super::btf::Btf;
@@ -48,6 +48,9 @@ pub struct TracerOptions {
     pub cgroup2_root: Option<PathBuf>,
     /// Where procfs is mounted.
     pub proc_root: PathBuf,
+    /// Where the kernel's members lie; `None` = where its BTF says. Others than these make reads
+    /// fail, which is how it is tested what comes of that.
+    pub offsets: Option<Offsets>,
 }
 
 impl Default for TracerOptions {
@@ -58,6 +61,7 @@ impl Default for TracerOptions {
             device_majors: None,
             cgroup2_root: None,
             proc_root: PathBuf::from("/proc"),
+            offsets: None,
         }
     }
 }
@@ -309,7 +313,11 @@ impl AsRawFd for Tracer {
 
 /// Creates the maps, with the ring's size and the globals set.
 fn load(options: &TracerOptions, kernel: &Btf, object: &[u8]) -> Result<Ebpf, KernelError> {
-    let words = offsets::resolve(kernel)?.words();
+    let resolved = match options.offsets {
+        Some(offsets) => offsets,
+        None => offsets::resolve(kernel)?,
+    };
+    let words = resolved.words();
     let wake_above = u64::from(options.ring_bytes / 4);
     let shed_above = u64::from(options.ring_bytes / 4).saturating_mul(3);
     let mut majors = [NO_MAJOR; DEVICE_MAJORS_MAX];

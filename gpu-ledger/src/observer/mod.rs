@@ -14,6 +14,8 @@ mod release;
 mod ring;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unread_tests;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -313,7 +313,7 @@ pub struct Events {
     pub produced: u64,
     /// By us.
     pub received: u64,
-    /// For want of room in the ring.
+    /// For want of room in the ring, or because whom they are about could not be read.
     pub lost: u64,
 }
 

@@ -14,7 +14,7 @@ fn a_row_that_ends_is_settled_with_its_name_its_ancestors_and_its_groups_path() 
     let cgroup = CgroupId { hierarchy: 0, id: 7 };
     world.event(Event::CgroupMade(CgroupMade {
         cgroup,
-        path: "/system.slice/asr.service".into(),
+        path: Some("/system.slice/asr.service".into()),
         at: BootNs(10_001 * MS),
         cpu: 0,
         seq: 0,

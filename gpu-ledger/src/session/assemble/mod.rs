@@ -202,7 +202,7 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
         program: entry.program.as_ref().map(ToString::to_string),
         argv: content.and_then(argv),
         argv_b64: content.and_then(argv_b64),
-        argv_length: content.map(|content| content.argv.true_length),
+        argv_length: content.and_then(|content| content.argv.true_length),
         argv_truncated: content.map(|content| content.argv.state != ArgvState::Whole),
         basis: settlement.attribution.basis(),
         reason: settlement.attribution.reason(),

@@ -1,0 +1,442 @@
+//! Canonical bytes: one value, one encoding.
+//!
+//! A value is an **atom** (bytes) or a **list** (values), both with their length in front:
+//! `A` or `L`, four bytes of length, big-endian, then that many bytes. Numbers are atoms of eight
+//! (or sixteen) bytes, big-endian; words and text are UTF-8; what may be absent is a list of none or
+//! one; a record is the list of its fields in the order of its definition. There is no other
+//! form, no default and nothing left out, so that equal bytes are equal entries and a reader of another
+//! make needs this paragraph alone.
+//!
+//! Any bytes decode to a value or a named error, and what decodes encodes to the same bytes again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// Bytes before the content of a value.
+const HEAD: usize = 5;
+const ATOM: u8 = b'A';
+const LIST: u8 = b'L';
+
+/// Why bytes are not the canonical form of a value.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CanonError {
+    /// The bytes end inside a value.
+    #[error("the entry's bytes end inside a value")]
+    Short,
+    /// An atom where a list must stand, or the reverse, or neither.
+    #[error("the entry's bytes have tag {found:#04x} where {wanted:?} must stand")]
+    Tag {
+        /// What must stand there.
+        wanted: char,
+        /// What does.
+        found: u8,
+    },
+    /// An atom of another size than its type has.
+    #[error("the entry has a {what} of {length} bytes")]
+    Size {
+        /// Of which type.
+        what: &'static str,
+        /// Its bytes.
+        length: usize,
+    },
+    /// Text that is not UTF-8.
+    #[error("the entry has a text that is not UTF-8")]
+    Text,
+    /// A word that its closed list does not have: a newer version wrote it, or it was changed.
+    #[error(
+        "the entry says {word:?} where a {what} must stand; was it written by a newer version?"
+    )]
+    Word {
+        /// Of which list.
+        what: &'static str,
+        /// The word.
+        word: String,
+    },
+    /// More than its type has: a newer version wrote it, or it was changed.
+    #[error("the entry has more values than a {what} has; was it written by a newer version?")]
+    Long {
+        /// Of which type.
+        what: &'static str,
+    },
+    /// A set whose members are not in ascending order, each once.
+    #[error("the entry has a set whose members are not in ascending order")]
+    Order,
+    /// A value past the four bytes of a length.
+    #[error("a value of {length} bytes is too long for an entry")]
+    TooLong {
+        /// Its bytes.
+        length: usize,
+    },
+}
+
+/// Writes values.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    too_long: Option<usize>,
+}
+
+impl Writer {
+    /// An atom.
+    pub fn atom(&mut self, bytes: &[u8]) {
+        let length = self.length(bytes.len());
+        self.bytes.push(ATOM);
+        self.bytes.extend_from_slice(&length);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A list of what `fill` writes.
+    pub fn list(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.bytes.push(LIST);
+        let place = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        let begin = self.bytes.len();
+        fill(self);
+        let length = self.length(self.bytes.len().saturating_sub(begin));
+        if let Some(room) = self.bytes.get_mut(place..begin) {
+            room.copy_from_slice(&length);
+        }
+    }
+
+    /// The bytes.
+    ///
+    /// # Errors
+    /// [`CanonError::TooLong`] where a value was.
+    pub fn finish(self) -> Result<Vec<u8>, CanonError> {
+        match self.too_long {
+            None => Ok(self.bytes),
+            Some(length) => Err(CanonError::TooLong { length }),
+        }
+    }
+
+    fn length(&mut self, length: usize) -> [u8; 4] {
+        if let Ok(short) = u32::try_from(length) {
+            return short.to_be_bytes();
+        }
+        self.too_long = Some(length);
+        [u8::MAX; 4]
+    }
+}
+
+/// Reads values, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Of these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next value, an atom.
+    pub fn atom(&mut self) -> Result<&'a [u8], CanonError> {
+        self.value(ATOM)
+    }
+
+    /// The next value, an atom of exactly `N` bytes.
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], CanonError> {
+        let bytes = self.atom()?;
+        bytes.try_into().map_err(|_| CanonError::Size { what, length: bytes.len() })
+    }
+
+    /// The next value, an atom of UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, CanonError> {
+        std::str::from_utf8(self.atom()?).map_err(|_| CanonError::Text)
+    }
+
+    /// The next value, a list, all of which `read` must take.
+    pub fn list<T>(
+        &mut self,
+        what: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, CanonError>,
+    ) -> Result<T, CanonError> {
+        let mut inside = Self::new(self.value(LIST)?);
+        let value = read(&mut inside)?;
+        if inside.is_empty() { Ok(value) } else { Err(CanonError::Long { what }) }
+    }
+
+    fn value(&mut self, wanted: u8) -> Result<&'a [u8], CanonError> {
+        let (head, rest) = self.rest.split_first_chunk::<HEAD>().ok_or(CanonError::Short)?;
+        let [tag, length @ ..] = *head;
+        if tag != wanted {
+            return Err(CanonError::Tag { wanted: char::from(wanted), found: tag });
+        }
+        let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| CanonError::Short)?;
+        let (value, rest) = rest.split_at_checked(length).ok_or(CanonError::Short)?;
+        self.rest = rest;
+        Ok(value)
+    }
+}
+
+/// What has a canonical form.
+pub trait Canonical: Sized {
+    /// Writes it as one value.
+    fn put(&self, writer: &mut Writer);
+
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// What the bytes have that a value of this type cannot.
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError>;
+}
+
+/// The canonical bytes of a value.
+///
+/// # Errors
+/// [`CanonError::TooLong`].
+pub fn encode<T: Canonical>(value: &T) -> Result<Vec<u8>, CanonError> {
+    let mut writer = Writer::default();
+    value.put(&mut writer);
+    writer.finish()
+}
+
+/// The value of canonical bytes, all of them.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode<T: Canonical>(bytes: &[u8]) -> Result<T, CanonError> {
+    let mut reader = Reader::new(bytes);
+    let value = T::take(&mut reader)?;
+    if reader.is_empty() { Ok(value) } else { Err(CanonError::Long { what: "entry" }) }
+}
+
+/// Numbers are atoms of their own size, big-endian.
+macro_rules! canonical_number {
+    ($($number:ty: $what:literal,)*) => { $(
+        impl Canonical for $number {
+            fn put(&self, writer: &mut Writer) {
+                writer.atom(&self.to_be_bytes());
+            }
+
+            fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+                Ok(Self::from_be_bytes(reader.array($what)?))
+            }
+        }
+    )* };
+}
+
+canonical_number! {
+    u32: "number of 4 bytes",
+    u64: "number of 8 bytes",
+    u128: "number of 16 bytes",
+}
+
+/// One word of a closed list, as it stands in every other format too.
+macro_rules! canonical_word {
+    ($($list:ty: $what:literal,)*) => { $(
+        impl $crate::journal::canon::Canonical for $list {
+            fn put(&self, writer: &mut $crate::journal::canon::Writer) {
+                writer.atom(self.as_str().as_bytes());
+            }
+
+            fn take(
+                reader: &mut $crate::journal::canon::Reader<'_>,
+            ) -> Result<Self, $crate::journal::canon::CanonError> {
+                let word = reader.text()?;
+                let of_list = Self::ALL.iter().copied().find(|one| one.as_str() == word);
+                of_list.ok_or_else(|| $crate::journal::canon::CanonError::Word {
+                    what: $what,
+                    word: word.to_owned(),
+                })
+            }
+        }
+    )* };
+}
+pub(super) use canonical_word;
+
+/// A record: the list of its fields.
+macro_rules! canonical_record {
+    ($($record:ty { $($field:tt),* $(,)? })*) => { $(
+        impl $crate::journal::canon::Canonical for $record {
+            fn put(&self, writer: &mut $crate::journal::canon::Writer) {
+                writer.list(|writer| {
+                    $($crate::journal::canon::Canonical::put(&self.$field, writer);)*
+                });
+            }
+
+            fn take(
+                reader: &mut $crate::journal::canon::Reader<'_>,
+            ) -> Result<Self, $crate::journal::canon::CanonError> {
+                reader.list(stringify!($record), |reader| {
+                    // The fields of a struct expression are evaluated in the order written.
+                    Ok(Self { $($field: $crate::journal::canon::Canonical::take(reader)?,)* })
+                })
+            }
+        }
+    )* };
+}
+pub(super) use canonical_record;
+
+impl Canonical for bool {
+    fn put(&self, writer: &mut Writer) {
+        writer.atom(if *self { b"yes" } else { b"no" });
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        match reader.text()? {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            word => Err(CanonError::Word { what: "yes or no", word: word.to_owned() }),
+        }
+    }
+}
+
+impl Canonical for Arc<str> {
+    fn put(&self, writer: &mut Writer) {
+        writer.atom(self.as_bytes());
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.text().map(Self::from)
+    }
+}
+
+impl Canonical for Bytes {
+    fn put(&self, writer: &mut Writer) {
+        writer.atom(self);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.atom().map(Self::copy_from_slice)
+    }
+}
+
+impl<const N: usize> Canonical for [u8; N] {
+    fn put(&self, writer: &mut Writer) {
+        writer.atom(self);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.array("digest")
+    }
+}
+
+impl<T: Canonical> Canonical for Option<T> {
+    fn put(&self, writer: &mut Writer) {
+        writer.list(|writer| {
+            if let Some(value) = self {
+                value.put(writer);
+            }
+        });
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("value that may be absent", |reader| {
+            if reader.is_empty() { Ok(None) } else { T::take(reader).map(Some) }
+        })
+    }
+}
+
+impl<T: Canonical> Canonical for Vec<T> {
+    fn put(&self, writer: &mut Writer) {
+        writer.list(|writer| self.iter().for_each(|value| value.put(writer)));
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("list", |reader| {
+            let mut values = Self::new();
+            while !reader.is_empty() {
+                values.push(T::take(reader)?);
+            }
+            Ok(values)
+        })
+    }
+}
+
+impl<T: Canonical + Ord> Canonical for BTreeSet<T> {
+    fn put(&self, writer: &mut Writer) {
+        writer.list(|writer| self.iter().for_each(|value| value.put(writer)));
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        let values = Vec::<T>::take(reader)?;
+        if values.is_sorted_by(|a, b| a < b) {
+            Ok(values.into_iter().collect())
+        } else {
+            Err(CanonError::Order)
+        }
+    }
+}
+
+impl<A: Canonical, B: Canonical> Canonical for (A, B) {
+    fn put(&self, writer: &mut Writer) {
+        writer.list(|writer| {
+            self.0.put(writer);
+            self.1.put(writer);
+        });
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("pair", |reader| Ok((A::take(reader)?, B::take(reader)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Anything = (Vec<(Arc<str>, Option<u64>)>, (BTreeSet<u32>, (bool, u128)));
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            pairs in prop::collection::vec((".{0,9}", any::<Option<u64>>()), 0..9),
+            set: BTreeSet<u32>,
+            flag: bool,
+            number: u128,
+        ) {
+            let pairs = pairs.into_iter().map(|(text, value)| (Arc::from(text), value)).collect();
+            let value: Anything = (pairs, (set, (flag, number)));
+            let bytes = encode(&value).unwrap();
+            prop_assert_eq!(decode::<Anything>(&bytes).unwrap(), value);
+        }
+
+        #[test]
+        fn what_any_bytes_decode_to_encodes_to_them(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..64),
+            seed: bool,
+            place: usize,
+            byte: u8,
+        ) {
+            if seed {
+                // Near misses: one byte of a good encoding changed.
+                bytes = encode(&(bytes.clone().into_iter().map(u64::from).collect::<Vec<_>>(), seed))
+                    .unwrap();
+                let place = place % bytes.len();
+                bytes[place] = byte;
+            }
+            if let Ok(value) = decode::<(Vec<u64>, bool)>(&bytes) {
+                prop_assert_eq!(encode(&value).unwrap(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_is_refused_by_name() {
+        let longer = encode(&vec![1_u64, 2, 3]).unwrap();
+        assert_eq!(decode::<(u64, u64)>(&longer), Err(CanonError::Long { what: "pair" }));
+        assert_eq!(
+            decode::<u64>(b"A\0\0\0\x04ABCD").unwrap_err().to_string(),
+            "the entry has a number of 8 bytes of 4 bytes"
+        );
+    }
+
+    #[test]
+    fn a_set_out_of_order_is_another_entry_and_refused() {
+        let swapped = encode(&vec![2_u32, 1]).unwrap();
+        assert_eq!(decode::<BTreeSet<u32>>(&swapped), Err(CanonError::Order));
+    }
+}

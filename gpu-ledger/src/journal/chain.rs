@@ -1,0 +1,327 @@
+//! The chain: from drafts to entries, and from bytes back to what they prove. Pure.
+//!
+//! An entry's hash is the SHA-256 of the canonical bytes of the list (`gpu-ledger entry`, version,
+//! number, hash before it, body, digest of its evidence); its body is the canonical form of (moment,
+//! figures). So a bill, which reads bodies only, proves every figure it sums.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::Digest;
+use super::canon::{self, CanonError, Canonical as _, Writer};
+use super::entry::{
+    Change, CoverageEdge, Draft, Entry, Evidence, Figures, Moment, OpenFigures, SettlementFigures,
+};
+use crate::settlement::Balance;
+use crate::unit::GpuUuid;
+
+/// Version of the entry's form.
+pub const VERSION: u32 = 1;
+/// What every entry's hashed bytes begin with.
+const DOMAIN: &[u8] = b"gpu-ledger entry";
+
+/// What an entry contradicts.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChainError {
+    /// Its bytes are no entry.
+    #[error("entry {seq}: {cause}")]
+    Bytes {
+        /// Its number.
+        seq: u64,
+        /// What is wrong.
+        cause: CanonError,
+    },
+    /// It does not follow the one before it.
+    #[error(
+        "entry {found} stands where entry {wanted} must: the journal has a hole or was reordered"
+    )]
+    Number {
+        /// The number that must stand there.
+        wanted: u64,
+        /// The number that does.
+        found: u64,
+    },
+    /// It names another hash as the one before it.
+    #[error("entry {seq} does not follow the entry before it: one of the two was changed")]
+    Previous {
+        /// Its number.
+        seq: u64,
+    },
+    /// Its own hash is not that of its bytes.
+    #[error("entry {seq} was changed: its bytes have hash {computed}, it was sealed as {sealed}")]
+    Hash {
+        /// Its number.
+        seq: u64,
+        /// Of the bytes.
+        computed: Digest,
+        /// As it stands.
+        sealed: Digest,
+    },
+    /// Its evidence is not what it was sealed with.
+    #[error("the evidence of entry {seq} was changed")]
+    Evidence {
+        /// Its number.
+        seq: u64,
+    },
+    /// Its cumulative figures are not the sum of what was booked before.
+    #[error(
+        "entry {seq} says that {} settlements of {} ms were booked of gpu {gpu}, the entries before \
+         it add up to {} of {} ms",
+        said.count, said.held_ms, summed.count, summed.held_ms
+    )]
+    Balance {
+        /// Its number.
+        seq: u64,
+        /// Which GPU.
+        gpu: GpuUuid,
+        /// What it says.
+        said: Balance,
+        /// The sum.
+        summed: Balance,
+    },
+    /// It names an entry that is not there, or not of that kind, or over already.
+    #[error("entry {seq} names entry {of} as open, which it is not")]
+    NotOpen {
+        /// Its number.
+        seq: u64,
+        /// The number it names.
+        of: u64,
+    },
+    /// A mark's list of open entries is not what the entries before it leave open.
+    #[error("mark {seq} lists other open entries than the entries before it leave open")]
+    Unresolved {
+        /// Its number.
+        seq: u64,
+    },
+    /// The number after the last has no room.
+    #[error("the journal has 2^64 - 1 entries")]
+    Full,
+}
+
+/// The end of the chain, and the sums that the next entry continues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Number of the last entry; 0 before the first.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: Digest,
+    /// What was ever booked, by GPU.
+    pub booked: BTreeMap<GpuUuid, Balance>,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { seq: 0, hash: Digest::NONE, booked: BTreeMap::new() }
+    }
+}
+
+/// What a reader of the journal's end knows: enough to go on writing, and to name what is open.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Recovered {
+    /// The end of the chain.
+    pub head: Head,
+    /// Open entries that neither settled nor ended, by number.
+    pub unresolved: BTreeMap<u64, OpenFigures>,
+    /// When the last entry was learnt: the agent lived until then at least.
+    pub last: Option<Moment>,
+    /// When the agent that wrote last had begun, where the journal still says.
+    pub began: Option<Moment>,
+    /// That agent ended in order.
+    pub ended_in_order: bool,
+}
+
+/// An entry with the bytes that are kept of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// The entry.
+    pub entry: Entry,
+    /// Canonical bytes of its moment and figures.
+    pub body: Vec<u8>,
+    /// Canonical bytes of its evidence.
+    pub evidence: Vec<u8>,
+}
+
+/// What is kept of one entry, as it is read back.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Its number.
+    pub seq: u64,
+    /// Canonical bytes of its moment and figures.
+    pub body: &'a [u8],
+    /// Digest of its evidence.
+    pub evidence: Digest,
+    /// Hash of the entry before it.
+    pub previous: Digest,
+    /// Its own hash.
+    pub hash: Digest,
+}
+
+impl Recovered {
+    /// Makes an entry of a draft: numbers it, continues the sums, chains it.
+    ///
+    /// # Errors
+    /// [`ChainError::Full`], [`ChainError::Bytes`], [`ChainError::NotOpen`] and
+    /// [`ChainError::Unresolved`], as for entries read back; nothing is changed then.
+    pub fn seal(&mut self, draft: Draft) -> Result<Sealed, ChainError> {
+        let seq = self.head.seq.checked_add(1).ok_or(ChainError::Full)?;
+        let broken = |cause| ChainError::Bytes { seq, cause };
+        let Draft { at, mut figures, evidence, argv: _ } = draft;
+        if let Figures::Settlement(settlement) = &mut figures {
+            settlement.booked = self.booked_with(settlement);
+        }
+        let evidence = canon::encode(&evidence).map_err(broken)?;
+        let body = canon::encode(&(at, figures.clone())).map_err(broken)?;
+        let (evidence_digest, previous) = (sha256(&evidence), self.head.hash);
+        let hash = hash_of(seq, previous, &body, evidence_digest).map_err(broken)?;
+        let entry = Entry { seq, at, figures, evidence: evidence_digest, previous, hash };
+        self.take(&entry)?;
+        Ok(Sealed { entry, body, evidence })
+    }
+
+    /// Reads the next entry back and proves that it follows.
+    ///
+    /// # Errors
+    /// What it contradicts; nothing is changed then.
+    pub fn follow(&mut self, kept: Kept<'_>) -> Result<Entry, ChainError> {
+        let entry = read(kept)?;
+        if kept.previous != self.head.hash {
+            return Err(ChainError::Previous { seq: kept.seq });
+        }
+        self.take(&entry)?;
+        Ok(entry)
+    }
+
+    /// Continues from an entry whose bytes are proven, the first one after `self`.
+    fn take(&mut self, entry: &Entry) -> Result<(), ChainError> {
+        let seq = entry.seq;
+        let wanted = self.head.seq.checked_add(1).ok_or(ChainError::Full)?;
+        if seq != wanted {
+            return Err(ChainError::Number { wanted, found: seq });
+        }
+        match &entry.figures {
+            Figures::Settlement(settlement) => self.take_settlement(seq, settlement)?,
+            Figures::Open(open) => {
+                self.unresolved.insert(seq, OpenFigures::clone(open));
+            }
+            Figures::Correction(correction) => {
+                if let Change::Ended { .. } = correction.change {
+                    self.resolve(seq, correction.of)?;
+                }
+            }
+            Figures::Mark(mark) => {
+                if !mark.unresolved.iter().eq(self.unresolved.keys()) {
+                    return Err(ChainError::Unresolved { seq });
+                }
+            }
+            Figures::Coverage(CoverageEdge::Began { .. }) => {
+                (self.began, self.ended_in_order) = (Some(entry.at), false);
+            }
+            Figures::Coverage(CoverageEdge::Ended { .. }) => self.ended_in_order = true,
+            Figures::Conflict(_) | Figures::Gap(_) | Figures::Epoch(_) => {}
+        }
+        self.last = Some(entry.at);
+        (self.head.seq, self.head.hash) = (seq, entry.hash);
+        Ok(())
+    }
+
+    fn take_settlement(
+        &mut self,
+        seq: u64,
+        settlement: &SettlementFigures,
+    ) -> Result<(), ChainError> {
+        let summed = self.booked_with(settlement);
+        if summed != settlement.booked {
+            let (gpu, said) = (settlement.gpu.clone(), settlement.booked);
+            return Err(ChainError::Balance { seq, gpu, said, summed });
+        }
+        if let Some(opened) = settlement.opened {
+            self.resolve(seq, opened)?;
+        }
+        self.head.booked.insert(settlement.gpu.clone(), summed);
+        Ok(())
+    }
+
+    fn resolve(&mut self, seq: u64, of: u64) -> Result<(), ChainError> {
+        match self.unresolved.remove(&of) {
+            Some(_) => Ok(()),
+            None => Err(ChainError::NotOpen { seq, of }),
+        }
+    }
+
+    fn booked_with(&self, settlement: &SettlementFigures) -> Balance {
+        // A GPU that was never booked has nothing booked.
+        let before = self.head.booked.get(&settlement.gpu).copied().unwrap_or_default();
+        before.plus(settlement.held)
+    }
+}
+
+/// Reads one entry back and proves that its bytes are those it was sealed with; not that it follows
+/// any other.
+///
+/// # Errors
+/// [`ChainError::Hash`] or [`ChainError::Bytes`].
+pub fn read(kept: Kept<'_>) -> Result<Entry, ChainError> {
+    let Kept { seq, body, evidence, previous, hash } = kept;
+    let broken = |cause| ChainError::Bytes { seq, cause };
+    let computed = hash_of(seq, previous, body, evidence).map_err(broken)?;
+    if computed != hash {
+        return Err(ChainError::Hash { seq, computed, sealed: hash });
+    }
+    let (at, figures) = canon::decode::<(Moment, Figures)>(body).map_err(broken)?;
+    Ok(Entry { seq, at, figures, evidence, previous, hash })
+}
+
+/// Reads the evidence of an entry back and proves that it is what the entry was sealed with.
+///
+/// # Errors
+/// [`ChainError::Evidence`] or [`ChainError::Bytes`].
+pub fn read_evidence(seq: u64, sealed: Digest, bytes: &[u8]) -> Result<Evidence, ChainError> {
+    if sha256(bytes) != sealed {
+        return Err(ChainError::Evidence { seq });
+    }
+    canon::decode(bytes).map_err(|cause| ChainError::Bytes { seq, cause })
+}
+
+/// The SHA-256 of bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+fn hash_of(
+    seq: u64,
+    previous: Digest,
+    body: &[u8],
+    evidence: Digest,
+) -> Result<Digest, CanonError> {
+    let mut writer = Writer::default();
+    writer.list(|writer| {
+        writer.atom(DOMAIN);
+        VERSION.put(writer);
+        seq.put(writer);
+        previous.0.put(writer);
+        writer.atom(body);
+        evidence.0.put(writer);
+    });
+    Ok(sha256(&writer.finish()?))
+}
+
+/// The booking key's bytes, which the database keeps unique: (GPU, pid, `startTime`), and of a row without a
+/// start time everything that the driver said, which is all there is to tell two of them apart.
+///
+/// # Errors
+/// [`CanonError::TooLong`].
+pub fn booking_key(
+    settlement: &SettlementFigures,
+    evidence: &Evidence,
+) -> Result<Vec<u8>, CanonError> {
+    let Evidence::Settlement(evidence) = evidence else {
+        return canon::encode(&(settlement.gpu.clone(), settlement.pid));
+    };
+    match settlement.start {
+        Some(start) => canon::encode(&(settlement.gpu.clone(), (settlement.pid, start))),
+        None => canon::encode(&(Arc::<str>::from("no-start-time"), evidence.row.clone())),
+    }
+}

@@ -1,0 +1,337 @@
+//! The canonical form of every type that stands in an entry. Fields stand in the order given here;
+//! a new field is a new version of the entry ([`super::chain::VERSION`]).
+
+use std::sync::Arc;
+
+use super::Digest;
+use super::canon::{CanonError, Canonical, Reader, Writer, canonical_record, canonical_word};
+use super::entry::{
+    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge,
+    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
+    NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+};
+use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
+use crate::clock::Stamp;
+use crate::coverage::Gap;
+use crate::identity::{Basis, Ended, User};
+use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
+use crate::settlement::{Account, Balance, Candidate, Fit, RuleId};
+use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
+use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
+
+canonical_word! {
+    NamelessReason: "reason",
+    GapCause: "cause of a gap",
+    DisputeReason: "reason of a dispute",
+    Flag: "flag",
+    UnknownReason: "reason of an unknown",
+}
+
+/// Lists that are closed too, and have their words here.
+macro_rules! canonical_enum {
+    ($($list:ident: $what:literal { $($variant:ident = $word:literal,)* })*) => { $(
+        impl Canonical for $list {
+            fn put(&self, writer: &mut Writer) {
+                writer.atom(match self { $(Self::$variant => $word,)* }.as_bytes());
+            }
+
+            fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+                match reader.text()? {
+                    $($word => Ok(Self::$variant),)*
+                    word => Err(CanonError::Word { what: $what, word: word.to_owned() }),
+                }
+            }
+        }
+    )* };
+}
+
+canonical_enum! {
+    Basis: "basis" { Exec = "exec", Fork = "fork", Procfs = "procfs", Journal = "journal", }
+    BusySource: "source of busy time" {
+        StatsV2 = "stats_v2",
+        ProcessSamples = "process_samples",
+        StatsV1 = "stats_v1",
+    }
+    ArgvState: "state of arguments" {
+        Whole = "whole",
+        Truncated = "truncated",
+        Shed = "shed",
+        Unreadable = "unreadable",
+    }
+    Fit: "fit" {
+        Contains = "contains",
+        MayContain = "may-contain",
+        WithinTolerance = "within-tolerance",
+        Outside = "outside",
+    }
+    OpenKind: "kind of open entry" {
+        Row = "row",
+        Masked = "masked",
+        NoDriverRow = "no-driver-row",
+    }
+}
+
+canonical_record! {
+    Pid { 0 }
+    WallUs { 0 }
+    BootNs { 0 }
+    Ms { 0 }
+    Bytes { 0 }
+    GpuUuid { 0 }
+    RuleId { 0 }
+    BootId { 0 }
+    Digest { 0 }
+    Stamp { boot, mono_ns, wall }
+    Moment { boot, stamp }
+    Window { began, ended }
+    ProcessKey { pid, start }
+    CgroupId { hierarchy, id }
+    User { uid, euid, login_uid }
+    Ended { at, is_seen, wait_status }
+    Candidate { key, ended, fit }
+    Gap { cause, gpu, from, to, size }
+    Balance { count, held_ms }
+    Busy { low, high, samples, source }
+    UtilizationSums { sample_count, gpu_centipercent }
+    Row { gpu, pid, start, held, running, memory_peak, utilization, sums }
+    SettlementFigures {
+        gpu, pid, start, held, read_at, account, program, uid, basis, flags, dispute, asleep, busy,
+        memory_peak, opened, labels, booked,
+    }
+    OpenFigures {
+        kind, gpu, pid, start, first_seen, account, program, uid, basis, labels,
+    }
+    Correction { of, change }
+    ConflictFigures { of, read_at }
+    Epoch { gpu, at, edge }
+    GpuMark { gpu, last_good, dead_rows }
+    Mark { processes_until, gpus, unresolved, note }
+    DriverSaid { kind, version, stats_v2, gpu_index, gpu_name }
+    Ancestor { key, program }
+    ArgvEvidence { commitment, captured_length, true_length, state }
+    IdentityEvidence {
+        boot, key, start_is_exact, fit, basis, image_since, filename, exe, argv, user, ancestors,
+        cgroups, ended,
+    }
+    NamelessEvidence { gap, candidates }
+    SettlementEvidence { host, driver, row, seen, identity, nameless }
+    OpenEvidence { row, identity }
+    AgentFacts { version, object, kernel }
+}
+
+/// A word, then what it brings with it.
+fn tagged(writer: &mut Writer, word: &str, rest: impl FnOnce(&mut Writer)) {
+    writer.list(|writer| {
+        writer.atom(word.as_bytes());
+        rest(writer);
+    });
+}
+
+fn no_such<T>(what: &'static str, word: &str) -> Result<T, CanonError> {
+    Err(CanonError::Word { what, word: word.to_owned() })
+}
+
+impl<T: Canonical> Canonical for Observed<T> {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Known(value) => tagged(writer, "known", |writer| value.put(writer)),
+            Self::Unknown(reason) => tagged(writer, "unknown", |writer| reason.put(writer)),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("observed value", |reader| match reader.text()? {
+            "known" => T::take(reader).map(Self::Known),
+            "unknown" => UnknownReason::take(reader).map(Self::Unknown),
+            word => no_such("observed value", word),
+        })
+    }
+}
+
+impl Canonical for LoginUid {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Set(uid) => tagged(writer, "set", |writer| uid.put(writer)),
+            Self::Unset => tagged(writer, "unset", |_| {}),
+            Self::Unread => tagged(writer, "unread", |_| {}),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("login uid", |reader| match reader.text()? {
+            "set" => u32::take(reader).map(Self::Set),
+            "unset" => Ok(Self::Unset),
+            "unread" => Ok(Self::Unread),
+            word => no_such("login uid", word),
+        })
+    }
+}
+
+impl Canonical for Account {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Ruled { name, rule } => tagged(writer, "ruled", |writer| {
+                name.put(writer);
+                rule.put(writer);
+            }),
+            Self::Unclassified(name) => {
+                tagged(writer, "unclassified", |writer| name.put(writer));
+            }
+            Self::Unattributed(reason) => {
+                tagged(writer, "unattributed", |writer| reason.put(writer));
+            }
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("account", |reader| match reader.text()? {
+            "ruled" => {
+                let name = Arc::take(reader)?;
+                Ok(Self::Ruled { name, rule: RuleId::take(reader)? })
+            }
+            "unclassified" => Arc::take(reader).map(Self::Unclassified),
+            "unattributed" => NamelessReason::take(reader).map(Self::Unattributed),
+            word => no_such("account", word),
+        })
+    }
+}
+
+impl Canonical for Change {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Ended { last_seen, cause } => tagged(writer, "ended", |writer| {
+                last_seen.put(writer);
+                cause.put(writer);
+            }),
+            Self::Account(account) => tagged(writer, "account", |writer| account.put(writer)),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("change", |reader| match reader.text()? {
+            "ended" => {
+                let last_seen = Stamp::take(reader)?;
+                Ok(Self::Ended { last_seen, cause: Canonical::take(reader)? })
+            }
+            "account" => Account::take(reader).map(Self::Account),
+            word => no_such("change", word),
+        })
+    }
+}
+
+impl Canonical for EpochEdge {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Began { index, name } => tagged(writer, "began", |writer| {
+                index.put(writer);
+                name.put(writer);
+            }),
+            Self::Ended { cause } => tagged(writer, "ended", |writer| cause.put(writer)),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("edge of an epoch", |reader| match reader.text()? {
+            "began" => {
+                let index = u32::take(reader)?;
+                Ok(Self::Began { index, name: Canonical::take(reader)? })
+            }
+            "ended" => Ok(Self::Ended { cause: GapCause::take(reader)? }),
+            word => no_such("edge of an epoch", word),
+        })
+    }
+}
+
+impl Canonical for CoverageEdge {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Began { at, host, device_touch, process_events } => {
+                tagged(writer, "began", |writer| {
+                    at.put(writer);
+                    host.put(writer);
+                    device_touch.put(writer);
+                    process_events.put(writer);
+                });
+            }
+            Self::Ended { at } => tagged(writer, "ended", |writer| at.put(writer)),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("edge of coverage", |reader| match reader.text()? {
+            "began" => {
+                let (at, host) = (Stamp::take(reader)?, Arc::take(reader)?);
+                let device_touch = bool::take(reader)?;
+                Ok(Self::Began { at, host, device_touch, process_events: bool::take(reader)? })
+            }
+            "ended" => Ok(Self::Ended { at: Stamp::take(reader)? }),
+            word => no_such("edge of coverage", word),
+        })
+    }
+}
+
+impl Canonical for Figures {
+    fn put(&self, writer: &mut Writer) {
+        tagged(writer, self.kind(), |writer| match self {
+            Self::Settlement(figures) => figures.put(writer),
+            Self::Open(figures) => figures.put(writer),
+            Self::Correction(figures) => figures.put(writer),
+            Self::Conflict(figures) => figures.put(writer),
+            Self::Gap(figures) => figures.put(writer),
+            Self::Epoch(figures) => figures.put(writer),
+            Self::Coverage(figures) => figures.put(writer),
+            Self::Mark(figures) => figures.put(writer),
+        });
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("entry", |reader| match reader.text()? {
+            "settlement" => {
+                SettlementFigures::take(reader).map(|figures| Self::Settlement(Box::new(figures)))
+            }
+            "open" => OpenFigures::take(reader).map(|figures| Self::Open(Box::new(figures))),
+            "correction" => Correction::take(reader).map(Self::Correction),
+            "conflict" => ConflictFigures::take(reader).map(Self::Conflict),
+            "gap" => Gap::take(reader).map(Self::Gap),
+            "epoch" => Epoch::take(reader).map(Self::Epoch),
+            "coverage" => CoverageEdge::take(reader).map(Self::Coverage),
+            "mark" => Mark::take(reader).map(Self::Mark),
+            word => no_such("kind of entry", word),
+        })
+    }
+}
+
+impl Canonical for Evidence {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::None => tagged(writer, "none", |_| {}),
+            Self::Settlement(evidence) => {
+                tagged(writer, "settlement", |writer| evidence.put(writer));
+            }
+            Self::Open(evidence) => tagged(writer, "open", |writer| evidence.put(writer)),
+            Self::Conflict { row, seen } => tagged(writer, "conflict", |writer| {
+                row.put(writer);
+                seen.put(writer);
+            }),
+            Self::Epoch(evidence) => tagged(writer, "epoch", |writer| evidence.put(writer)),
+            Self::Coverage(evidence) => tagged(writer, "coverage", |writer| evidence.put(writer)),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("evidence", |reader| match reader.text()? {
+            "none" => Ok(Self::None),
+            "settlement" => {
+                SettlementEvidence::take(reader).map(|found| Self::Settlement(Box::new(found)))
+            }
+            "open" => OpenEvidence::take(reader).map(|found| Self::Open(Box::new(found))),
+            "conflict" => {
+                let row = Box::new(Row::take(reader)?);
+                Ok(Self::Conflict { row, seen: Window::take(reader)? })
+            }
+            "epoch" => DriverSaid::take(reader).map(Self::Epoch),
+            "coverage" => AgentFacts::take(reader).map(Self::Coverage),
+            word => no_such("kind of evidence", word),
+        })
+    }
+}
