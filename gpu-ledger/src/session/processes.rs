@@ -16,6 +16,7 @@ use crate::identity::{
 };
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
 use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
+use crate::session::heap;
 use crate::session::launch::PROBE_WORD;
 use crate::session::report::Events;
 use crate::unit::{BootNs, Pid};
@@ -98,6 +99,8 @@ impl Processes {
         // Whoever lived when the scan ended is known by it, whoever came later by events.
         this.coverage.start = this.clock.now();
         this.coverage.end = this.coverage.start;
+        // Last, so that it also gives back what reading procfs took.
+        heap::give_back();
         Ok(this)
     }
 
