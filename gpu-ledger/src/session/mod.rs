@@ -4,6 +4,7 @@
 //! alone. May touch: everything. May not: compute a number that a pure room could.
 
 mod assemble;
+mod heap;
 pub mod launch;
 mod output;
 mod preflight;

@@ -18,6 +18,7 @@ use crate::kernel::selftest::{self, KnownChild, Mismatch};
 use crate::kernel::{
     DeviceTouchState, Event, KernelError, Loss, ProcessKey, Tracer, TracerOptions, WireError,
 };
+use crate::session::heap;
 use crate::session::launch::PROBE_WORD;
 use crate::session::report::Events;
 use crate::unit::{BootNs, Pid};
@@ -120,6 +121,8 @@ impl Processes {
         // Whoever lived when the scan ended is known by it, whoever came later by events.
         this.coverage.start = this.clock.now();
         this.coverage.end = this.coverage.start;
+        // Last, so that it also gives back what reading procfs took.
+        heap::give_back();
         Ok(this)
     }
 
