@@ -31,6 +31,9 @@ mod hanging;
 #[path = "surroundings/libraries.rs"]
 mod libraries;
 #[cfg(test)]
+#[path = "surroundings/memory.rs"]
+mod memory;
+#[cfg(test)]
 #[path = "surroundings/middle.rs"]
 mod middle;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! the reports that wait are taken before the ring is drained, so that every event up to the last read's
 //! end is in hand when that read is acted on.
 
+mod heap;
 #[cfg_attr(not(test), expect(dead_code, reason = "a trace gives nothing back before its end"))]
 mod release;
 mod ring;
@@ -130,6 +131,8 @@ impl Observer {
         this.drain();
         // Whoever lived when the look ended is known by it, whoever came later by events.
         this.host.begin(this.clock.now());
+        // Last, so that it also gives back what reading procfs took.
+        heap::give_back();
         Ok(this)
     }
 
