@@ -347,7 +347,7 @@ impl<'library> Reader<'library> {
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
         self.price_busy(&mut seen, &mut disagreement);
         if last {
-            seen.findings.extend(self.harvest.close(window.ended));
+            seen.findings.extend(self.harvest.in_doubt(window.ended));
         }
         for stalled in self.calls.take_stalled() {
             seen.findings.push(self.stall_gap(stalled));

@@ -10,6 +10,7 @@
 
 mod booked;
 mod continuity;
+mod gone;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use booked::ABSENT_KEYS_MAX;
 pub use continuity::DEAD_ROWS_MAX;
 
 use self::booked::Booked;
+use self::gone::GoneRows;
 use self::state::DeadRow;
 use self::tracked::Tracked;
 use super::Row;
@@ -48,6 +50,7 @@ pub struct Harvest {
     /// The last complete list, the base of every proof.
     last: Option<LastList>,
     tracked: BTreeMap<Pid, Tracked>,
+    gone: GoneRows,
     booked: Booked,
     /// Final rows without a start time that were handed out.
     nameless: BTreeMap<Pid, Row>,
@@ -57,6 +60,8 @@ pub struct Harvest {
     new_rows: u64,
     /// Those of them that died after their list was taken.
     early_rows: u64,
+    /// Rows counted as lost by their keys since the last complete list.
+    lost_rows: u64,
     dead_rows_max: usize,
 }
 
@@ -91,11 +96,13 @@ impl Harvest {
             epoch: Epoch::Unseen,
             last: None,
             tracked: BTreeMap::new(),
+            gone: GoneRows::default(),
             booked: Booked::default(),
             nameless: BTreeMap::new(),
             exits: Some(0),
             new_rows: 0,
             early_rows: 0,
+            lost_rows: 0,
             dead_rows_max: 0,
         }
     }
@@ -191,21 +198,21 @@ impl Harvest {
         out
     }
 
-    /// What must still be said when no further read will come: what is in doubt is lost, and a time
+    /// What must still be said when no further read comes: what is in doubt is lost, and a time
     /// without accounting ends here, unseen.
-    pub fn close(&mut self, at: Stamp) -> Vec<Finding> {
+    #[must_use]
+    pub fn in_doubt(&self, at: Stamp) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let doubtful: Vec<Pid> = self
-            .tracked
-            .iter()
-            .filter_map(|(pid, tracked)| tracked.in_doubt.map(|_| *pid))
-            .collect();
-        for pid in doubtful {
-            if let Some(tracked) = self.tracked.remove(&pid) {
-                let cause = tracked.in_doubt.unwrap_or(GapCause::AccountingOff);
-                findings.push(Finding::OpenLost { row: tracked.open, cause, ended_before: None });
+        for tracked in self.tracked.values() {
+            let gone = tracked.gone.map(|doubt| doubt.cause);
+            if let Some(cause) = tracked.in_doubt.or(gone) {
+                let row = tracked.open.clone();
+                findings.push(Finding::OpenLost { row, cause, ended_before: None });
             }
         }
+        let gaps =
+            self.doubtful().each().map(|(cause, from, rows)| self.gap(cause, from, at, Some(rows)));
+        findings.extend(gaps);
         if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
             findings.push(self.gap(cause, from, at, None));
         }
@@ -215,14 +222,14 @@ impl Harvest {
     /// Rows that run, hidden ones with the reason for having no start.
     #[must_use]
     pub fn open(&self) -> Vec<OpenRow> {
-        let open = self.tracked.values().filter(|tracked| tracked.in_doubt.is_none());
+        let open = self.tracked.values().filter(|tracked| tracked.is_open());
         open.map(|tracked| tracked.open.clone()).collect()
     }
 
     /// Whether any row runs.
     #[must_use]
     pub fn has_open(&self) -> bool {
-        self.tracked.values().any(|tracked| tracked.in_doubt.is_none())
+        self.tracked.values().any(Tracked::is_open)
     }
 
     /// Which GPU this is the harvest of.
