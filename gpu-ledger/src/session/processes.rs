@@ -15,7 +15,7 @@ use crate::identity::{
     Applied, CgroupMounts, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Procfs,
 };
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
-use crate::kernel::{DeviceTouchState, Event, Loss, ProcessKey, Tracer, TracerOptions};
+use crate::kernel::{DeviceTouchState, Event, ProcessKey, Tracer, TracerOptions};
 use crate::session::launch::PROBE_WORD;
 use crate::session::report::Events;
 use crate::unit::{BootNs, Pid};
@@ -140,7 +140,12 @@ impl Processes {
 
     /// Takes everything out of the ring, and turns what was lost into gaps. Whether anything was.
     pub(super) fn pull(&mut self) -> bool {
-        let began = self.clock.now();
+        let now = self.clock.now();
+        self.pull_as_of(now)
+    }
+
+    /// The same, where every event until then is in the ring or lost.
+    fn pull_as_of(&mut self, began: Stamp) -> bool {
         self.history.observe(began);
         let Some(tracer) = &mut self.tracer else {
             // Blind: the one gap grows.
@@ -353,20 +358,16 @@ impl Processes {
     /// so produced = received + lost must hold exactly. `None` without events.
     pub(super) fn stop(&mut self) -> Option<Events> {
         self.pull();
-        self.apply_until(None);
-        let mut tracer = self.tracer.take()?.into_inner();
-        if let Err(error) = tracer.detach() {
+        let ended = self.clock.now();
+        if let Some(tracer) = &mut self.tracer
+            && let Err(error) = tracer.get_mut().detach()
+        {
             tracing::error!(%error, "the kernel programs cannot be detached");
         }
-        let mut events = Vec::new();
-        let now = self.clock.now();
-        let losses = tracer.drain_and_confirm(|event| events.extend(event.ok()));
-        for event in &events {
-            self.apply(event);
-        }
-        for Loss { count, after, before, .. } in losses.unwrap_or_default() {
-            self.lose(after, before, Some(count), now);
-        }
+        // What happens from now on is seen by nobody.
+        self.pull_as_of(ended);
+        self.apply_until(None);
+        let tracer = self.tracer.take()?.into_inner();
         let counts = tracer.counts().ok()?;
         if let Ok(Err(imbalance)) = tracer.balance() {
             tracing::error!(%imbalance, "events do not balance: a bug of gpu-ledger");

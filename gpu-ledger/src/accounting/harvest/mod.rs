@@ -33,6 +33,7 @@ use self::tracked::Tracked;
 use super::Row;
 use super::Window;
 use super::reading::{Answer, Finding, GpuRead, Observation, OpenRow, ReadContent};
+use super::sight::cause_of;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Pid};
@@ -62,6 +63,11 @@ pub struct Harvest {
     early_rows: u64,
     /// Rows counted as lost by their keys since the last complete list.
     lost_rows: u64,
+    /// Touching exits without a row where nothing can have been cleared: they never had one, or its
+    /// turn comes with a later list.
+    exits_owed: u64,
+    /// The same where something can have been.
+    exits_unwitnessed: u64,
     dead_rows_max: usize,
 }
 
@@ -103,6 +109,8 @@ impl Harvest {
             new_rows: 0,
             early_rows: 0,
             lost_rows: 0,
+            exits_owed: 0,
+            exits_unwitnessed: 0,
             dead_rows_max: 0,
         }
     }
@@ -216,6 +224,11 @@ impl Harvest {
         if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
             findings.push(self.gap(cause, from, at, None));
         }
+        // Where the driver hides its dead rows, any moment may belong to one of them.
+        if let (true, Some(begun)) = (self.dead_rows_hidden, self.begun) {
+            let cause = cause_of(UnknownReason::DeadRowsHiddenByPidNamespace);
+            findings.push(self.gap(cause, begun, at, None));
+        }
         findings
     }
 
@@ -249,6 +262,15 @@ impl Harvest {
     #[must_use]
     pub const fn dead_rows_max(&self) -> usize {
         self.dead_rows_max
+    }
+
+    /// Touching exits that brought no row while no dead row was there to prove that nothing was cleared:
+    /// processes that were never billable, or rows that somebody threw away unread. A row that comes
+    /// late, as most do after an exit, is taken off again, and so is one that is open still.
+    #[must_use]
+    pub fn exits_unwitnessed(&self) -> u64 {
+        let open = self.tracked.values().filter(|tracked| tracked.is_open()).count();
+        self.exits_unwitnessed.saturating_sub(u64::try_from(open).unwrap_or(u64::MAX))
     }
 
     /// Keys remembered so that they are not handed out again.

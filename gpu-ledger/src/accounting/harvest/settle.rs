@@ -35,6 +35,9 @@ impl Harvest {
         let whole = now.is_whole();
         let around = if whole && !self.dead_rows_hidden { verdict.cause } else { None };
         self.follow(&now, window, around, out);
+        if whole && self.last.is_some() && around.is_none() {
+            self.weigh_exits(verdict.witnessed);
+        }
         if let Some(cause) = around {
             let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
             out.findings.push(self.gap(cause, from, window.ended, self.exits_without_row()));
@@ -56,6 +59,21 @@ impl Harvest {
         let rows = self.new_rows.saturating_sub(self.early_rows).saturating_add(self.lost_rows);
         let rows = rows.saturating_add(self.doubtful().count());
         self.exits.map(|exits| exits.saturating_sub(rows))
+    }
+
+    /// Weighs the exits since the last complete list against the rows that this one brought, where no
+    /// gap does it.
+    fn weigh_exits(&mut self, witnessed: bool) {
+        let Some(exits) = self.exits else { return };
+        let rows = self.new_rows.saturating_sub(self.early_rows).saturating_add(self.lost_rows);
+        let without = if witnessed { &mut self.exits_owed } else { &mut self.exits_unwitnessed };
+        *without = without.saturating_add(exits.saturating_sub(rows));
+        let mut late = rows.saturating_sub(exits);
+        for without in [&mut self.exits_owed, &mut self.exits_unwitnessed] {
+            let paid = late.min(*without);
+            *without = without.saturating_sub(paid);
+            late = late.saturating_sub(paid);
+        }
     }
 
     /// The rows that are lost if no further list comes.
@@ -129,9 +147,9 @@ impl Harvest {
         let cause = if all_gone { GapCause::EpochBroken } else { GapCause::RowVanished };
         let (doubt, mut lost) = (Doubt { since, cause }, Lost::default());
         let known = |pid: Pid| {
-            let last = self.last.as_ref().map_or(&[][..], |last| &last.dead);
+            let dead = self.last.as_ref().map_or(&[][..], |base| &base.dead);
             u64::from(self.tracked.contains_key(&pid))
-                + u64::from(last.iter().any(|was| was.row.pid == pid))
+                + u64::from(dead.iter().any(|was| was.row.pid == pid))
         };
         let mut gone = std::mem::take(&mut self.gone);
         gone.take(now, doubt, window, known, &mut lost);
