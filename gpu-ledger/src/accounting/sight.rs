@@ -99,6 +99,9 @@ pub struct Asked {
     pub to: Stamp,
     /// When the watching ended, no earlier than that: so long nobody saw what is not seen at the end.
     pub until: Stamp,
+    /// Every open of this GPU's device file was seen, so every exit that may have left a row was
+    /// counted.
+    pub opens_watched: bool,
 }
 
 /// One GPU's reads, in order.
@@ -193,6 +196,11 @@ impl Sight {
     #[must_use]
     pub fn gaps(&self, asked: &Asked) -> Vec<Gap> {
         let mut gaps = self.found.clone();
+        if !asked.opens_watched {
+            for gap in gaps.iter_mut().filter(|gap| is_told_by_exits(gap)) {
+                gap.size = None;
+            }
+        }
         gaps.extend(
             self.in_doubt.iter().map(|gap| Gap { to: gap.to.max(asked.until), ..gap.clone() }),
         );
@@ -229,25 +237,21 @@ impl Sight {
         add(reached, to);
     }
 
-    /// Rows that may have been lost unread, among these gaps of [`Self::gaps`]. `None` where that is not
-    /// known: where a gap's size is not, where nothing was ever read, where device opens were not all
-    /// watched (`opens_watched`) or process events are missing since the first read, since rows of
+    /// Rows that may have been lost unread. `None` where that is not known: where a gap's size is not,
+    /// where nothing was ever read, where device opens were not all watched or process events are
+    /// missing since the first read, since rows of
     /// processes that nobody saw may then have come and gone between two reads, and where processes
     /// that opened the GPU ended while no dead row was there to prove that nothing was cleared.
     #[must_use]
-    pub fn possibly_lost(
-        &self,
-        gaps: &[Gap],
-        opens_watched: bool,
-        events: &Coverage,
-    ) -> Option<u64> {
+    pub fn possibly_lost(&self, asked: &Asked, events: &Coverage) -> Option<u64> {
         let first = self.first_good?.began.boot;
         let all_seen = events.start.boot <= first
             && events.event_gap_between(first, BootNs(u64::MAX)).is_none();
-        if !opens_watched || !all_seen || self.exits_unwitnessed > 0 {
+        if !asked.opens_watched || !all_seen || self.exits_unwitnessed > 0 {
             return None;
         }
-        let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause) && !self.is_made_good(gap));
+        let gaps = self.gaps(asked).into_iter();
+        let hiding = gaps.filter(|gap| hides_rows(gap.cause) && !self.is_made_good(gap));
         hiding.map(|gap| gap.size).sum()
     }
 
@@ -258,6 +262,15 @@ impl Sight {
         gap.cause == GapCause::NvmlCallTimeout
             && first.is_some_and(|first| first.began.boot <= gap.from.boot)
             && last.is_some_and(|last| last.ended.boot >= gap.to.boot)
+    }
+}
+
+/// Whether a gap's size is what exits say of it. Rows that are counted by their keys are at least one.
+fn is_told_by_exits(gap: &Gap) -> bool {
+    match gap.cause {
+        GapCause::RowsPossiblyEvicted | GapCause::ClearedOrReset => true,
+        GapCause::RowOverwritten => gap.size == Some(0),
+        _ => false,
     }
 }
 

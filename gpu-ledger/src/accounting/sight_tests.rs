@@ -92,7 +92,8 @@ fn played(reads: &[(u64, Read)], finished: bool) -> Sight {
 
 /// From 100 ms to `to_ms`, watched for 50 ms longer.
 fn asked(to_ms: u64) -> Asked {
-    Asked { from: stamp(100), to: stamp(to_ms), until: stamp(to_ms + 50) }
+    let (from, to, until) = (stamp(100), stamp(to_ms), stamp(to_ms + 50));
+    Asked { from, to, until, opens_watched: true }
 }
 
 fn uncovered(gaps: &[Gap], asked: &Asked) -> Vec<Span> {
@@ -125,7 +126,7 @@ proptest! {
         let answered = reads.get(..hangs.unwrap_or(reads.len())).unwrap();
         let good = |read: &(u64, Read)| matches!(read.1, Read::Listed | Read::Off);
         let first_ms = answered.iter().copied().find(good).map(|read| read.0);
-        let last_ms = answered.iter().copied().filter(good).next_back().map(|read| read.0);
+        let last_ms = answered.iter().copied().rfind(good).map(|read| read.0);
         let end_ms = reads.last().map_or(100, |read| read.0).max(100) + more_ms;
         let asked = asked(end_ms);
         let gaps = played(&reads, finished).gaps(&asked);
@@ -152,7 +153,7 @@ proptest! {
         let sight = played(&reads, finished);
         let events = Coverage { start: stamp(0), end: asked.until, gaps: Vec::new() };
         if !uncovered.is_empty() {
-            prop_assert_eq!(sight.possibly_lost(&gaps, true, &events), None, "{:?}", gaps);
+            prop_assert_eq!(sight.possibly_lost(&asked, &events), None, "{:?}", gaps);
         }
     }
 
@@ -167,7 +168,7 @@ proptest! {
         if last_ms >= 100 {
             prop_assert_eq!(&gaps, &[]);
             let events = Coverage { start: stamp(0), end: asked.until, gaps: Vec::new() };
-            prop_assert_eq!(sight.possibly_lost(&gaps, true, &events), Some(0));
+            prop_assert_eq!(sight.possibly_lost(&asked, &events), Some(0));
         }
     }
 }
@@ -225,7 +226,6 @@ fn a_gpu_that_could_be_read_only_later_has_a_gap_at_its_beginning() {
 #[test]
 fn a_loss_is_a_number_only_where_opens_were_watched_and_no_event_was_lost() {
     let sight = played(&[(90, Read::Listed), (310, Read::Listed)], true);
-    let gaps = sight.gaps(&asked(300));
     let lost = |from_ms: u64| Gap {
         cause: GapCause::EventLost,
         gpu: None,
@@ -234,7 +234,9 @@ fn a_loss_is_a_number_only_where_opens_were_watched_and_no_event_was_lost() {
         size: Some(1),
     };
     let events = |gaps: Vec<Gap>| Coverage { start: stamp(50), end: stamp(350), gaps };
-    let of = |watched: bool, events: Coverage| sight.possibly_lost(&gaps, watched, &events);
+    let of = |opens_watched: bool, events: Coverage| {
+        sight.possibly_lost(&Asked { opens_watched, ..asked(300) }, &events)
+    };
     assert_eq!(of(true, events(vec![])), Some(0));
     assert_eq!(of(false, events(vec![])), None);
     assert_eq!(of(true, events(vec![lost(200)])), None);
@@ -242,7 +244,7 @@ fn a_loss_is_a_number_only_where_opens_were_watched_and_no_event_was_lost() {
     assert_eq!(of(true, events(vec![lost(60)])), Some(0));
     let late = Coverage { start: stamp(95), end: stamp(350), gaps: Vec::new() };
     assert_eq!(of(true, late), None, "exits between the first read and the first event");
-    assert_eq!(Sight::new(gpu()).possibly_lost(&[], true, &events(vec![])), None);
+    assert_eq!(Sight::new(gpu()).possibly_lost(&asked(300), &events(vec![])), None);
 }
 
 #[test]
@@ -266,7 +268,7 @@ fn a_hang_is_made_good_by_the_list_after_it_and_by_nothing_else() {
     sight.take(look(90, ListingState::Listed, vec![]));
     let missing = ListingState::Missing(UnknownReason::NvmlUnknownError);
     sight.take(look(251, missing, vec![hang]));
-    let of = |sight: &Sight| sight.possibly_lost(&sight.gaps(&asked(251)), true, &events);
+    let of = |sight: &Sight| sight.possibly_lost(&asked(251), &events);
     assert_eq!(of(&sight), None);
     sight.take(look(300, ListingState::Listed, vec![]));
     assert_eq!(of(&sight), Some(0));
@@ -282,5 +284,38 @@ fn exits_that_nothing_vouches_for_leave_the_loss_unknown() {
         sight.take(Look { window, listing, gaps, in_doubt, exits_unwitnessed });
     }
     let events = Coverage { start: stamp(50), end: stamp(350), gaps: Vec::new() };
-    assert_eq!(sight.possibly_lost(&[], true, &events), None);
+    assert_eq!(sight.possibly_lost(&asked(300), &events), None);
+}
+
+#[test]
+fn sizes_that_were_told_by_exits_are_unknown_where_opens_were_not_watched() {
+    let mut sight = Sight::new(gpu());
+    let gap = |cause, size| Gap {
+        cause,
+        gpu: Some(gpu()),
+        from: stamp(150),
+        to: stamp(160),
+        size: Some(size),
+    };
+    let look = |at_ms: u64, gaps| Look {
+        window: window(at_ms),
+        listing: ListingState::Listed,
+        gaps,
+        in_doubt: Vec::new(),
+        exits_unwitnessed: 0,
+    };
+    sight.take(look(90, vec![]));
+    let told_by_exits = [
+        gap(GapCause::RowsPossiblyEvicted, 3),
+        gap(GapCause::ClearedOrReset, 2),
+        gap(GapCause::RowOverwritten, 0),
+    ];
+    let by_key = [gap(GapCause::RowOverwritten, 1), gap(GapCause::RowVanished, 4)];
+    sight.take(look(310, [&told_by_exits[..], &by_key[..]].concat()));
+    let sizes = |opens_watched| {
+        let gaps = sight.gaps(&Asked { opens_watched, ..asked(300) });
+        gaps.iter().map(|gap| gap.size).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(true), [Some(3), Some(2), Some(0), Some(1), Some(4)]);
+    assert_eq!(sizes(false), [None, None, None, Some(1), Some(4)]);
 }

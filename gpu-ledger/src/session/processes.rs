@@ -14,6 +14,7 @@ use crate::coverage::{Coverage, Gap};
 use crate::identity::{
     Applied, CgroupMounts, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Procfs,
 };
+use crate::kernel::devices::NVIDIA_MAJOR;
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
 use crate::kernel::{DeviceTouchState, Event, ProcessKey, Tracer, TracerOptions};
 use crate::session::launch::PROBE_WORD;
@@ -66,6 +67,8 @@ pub(super) struct Processes {
     /// Which GPUs the living were seen to open, by minor number.
     touching: BTreeMap<ProcessKey, BTreeSet<u32>>,
     touched_count: u64,
+    /// Minor numbers of every GPU that anybody was seen to open, ourselves included.
+    minors_opened: BTreeSet<u32>,
     /// Events that were received and not applied yet, as they came.
     pending: Vec<Event>,
     /// Processes that ended and were not told yet.
@@ -122,6 +125,7 @@ impl Processes {
             tracer,
             touching: BTreeMap::new(),
             touched_count: 0,
+            minors_opened: BTreeSet::new(),
             pending: Vec::new(),
             exited: Vec::new(),
             gaps_open: 0,
@@ -292,6 +296,9 @@ impl Processes {
         if let Event::DeviceTouch(touch) = event
             && touch.minor != CONTROL_MINOR
         {
+            if touch.major == NVIDIA_MAJOR {
+                self.minors_opened.insert(touch.minor);
+            }
             self.touching.entry(touch.subject.key).or_default().insert(touch.minor);
         }
         match self.lifetimes.apply(event) {
@@ -347,6 +354,11 @@ impl Processes {
             DeviceTouchState::On { .. } => None,
             DeviceTouchState::Off { reason } => Some(reason.clone()),
         }
+    }
+
+    /// Whether any open of a GPU's device file was seen.
+    pub(super) fn saw_open_of(&self, minor: u32) -> bool {
+        self.minors_opened.contains(&minor)
     }
 
     /// Processes seen to open an NVIDIA device, our own left out.

@@ -67,7 +67,7 @@ pub(super) fn report(
             gpu: uuid.clone(),
             settlements: settled.map(|entry| on_this_bill(entry, &period)).collect(),
             running: running.filter_map(|one| one.holding.clone()).collect(),
-            uncovered: surroundings::uncovered(&period, gpu),
+            uncovered: surroundings::uncovered(watch, &period, gpu),
         });
     }
     let bill = bill(period.span, &books)?;
@@ -126,7 +126,11 @@ fn period(watch: &Watch, began: Stamp) -> anyhow::Result<Period> {
     let timeline = timeline.context("the clocks were never read: a bug of gpu-ledger")?;
     let until = ended.max(watch.processes.coverage.end);
     let span = timeline.span(began.boot, ended.boot);
-    Ok(Period { asked: Asked { from: began, to: ended, until }, timeline, span })
+    Ok(Period {
+        asked: Asked { from: began, to: ended, until, opens_watched: false },
+        timeline,
+        span,
+    })
 }
 
 /// A settlement as it goes onto this trace's bill. What cannot be placed belongs to the period that it

@@ -15,19 +15,27 @@ use crate::settlement::missed_in_coverage;
 use crate::unit::{Ms, Span, WallUs};
 use crate::unknown::{Unknown, UnknownReason};
 
+/// What is asked about one GPU.
+fn asked(watch: &Watch, period: &Period, gpu: &GpuRows) -> Asked {
+    // That one open of it was seen, be it our own, shows that they can be. Where rows came of processes
+    // that were never seen to open a device, not all were.
+    let seen_to_open =
+        || gpu.facts.minor.known().is_some_and(|minor| watch.processes.saw_open_of(*minor));
+    let opens_watched =
+        watch.touch_off_because.is_none() && gpu.rows_untouched == 0 && seen_to_open();
+    Asked { opens_watched, ..period.asked }
+}
+
 /// When a GPU's holders could not be seen: in its gaps, and at no other time.
-pub(super) fn uncovered(period: &Period, gpu: &GpuRows) -> Vec<Span> {
-    let Asked { from, until, .. } = period.asked;
-    let seen = Coverage { start: from, end: until, gaps: gpu.sight.gaps(&period.asked) };
+pub(super) fn uncovered(watch: &Watch, period: &Period, gpu: &GpuRows) -> Vec<Span> {
+    let gaps = gpu.sight.gaps(&asked(watch, period, gpu));
+    let seen = Coverage { start: period.asked.from, end: period.asked.until, gaps };
     blind_spans(period.span, period.timeline, &seen, &gpu.facts.uuid)
 }
 
 /// Rows that may have been lost unread; null where nobody could count them.
 pub(super) fn possibly_lost(watch: &Watch, period: &Period, gpu: &GpuRows) -> Option<u64> {
-    // Where rows came of processes that were never seen to open a device, opens were not all seen.
-    let opens_watched = watch.touch_off_because.is_none() && gpu.rows_untouched == 0;
-    let gaps = gpu.sight.gaps(&period.asked);
-    gpu.sight.possibly_lost(&gaps, opens_watched, &watch.processes.coverage)
+    gpu.sight.possibly_lost(&asked(watch, period, gpu), &watch.processes.coverage)
 }
 
 /// Final rows that should have a name and have none.
@@ -40,7 +48,7 @@ pub(super) fn missed(watch: &Watch) -> u64 {
 /// Coverage with all its gaps, those of events and those of each GPU's rows.
 pub(super) fn coverage(watch: &Watch, period: &Period) -> CoverageLines {
     let coverage = watch.processes.coverage_in_all();
-    let of_rows = watch.gpus.values().flat_map(|gpu| gpu.sight.gaps(&period.asked));
+    let of_rows = watch.gpus.values().flat_map(|gpu| gpu.sight.gaps(&asked(watch, period, gpu)));
     let mut gaps: Vec<Gap> = coverage.gaps.iter().cloned().chain(of_rows).collect();
     // Stamps are in the order of the boot clock.
     gaps.sort_by_key(|gap| (gap.from, gap.to, gap.cause));
