@@ -6,7 +6,11 @@
 //! can never be read final is counted in a gap; sizes are lower bounds of what the driver's rules allow.
 //!
 //! What stays invisible, by the driver's rules: a span opened and replaced by a later span of its own
-//! pid between two reads, and rows cleared from a store in which no row had been seen yet.
+//! pid between two reads, and rows cleared from a store in which no row had been seen yet (of which
+//! [`Harvest::exits_unwitnessed`] says whether there can have been any).
+//!
+//! Clocks: reads are ordered by the boot clock. A row's start, which the driver stamps with the wall
+//! clock, is only ever compared with other rows' and with the wall clock at a read of the same list.
 
 mod booked;
 mod continuity;
