@@ -31,10 +31,10 @@ impl Host {
     /// What is known about a row's pid.
     pub(super) fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
         let processes = &self.processes;
-        let at = row.start.and_then(|start| match processes.history.boot_of(start)? {
-            BootPlace::Once(at) => Some(at),
-            BootPlace::Twice(..) | BootPlace::Skipped => None,
-        });
+        let at = match self.place_of(row) {
+            Some(BootPlace::Once(at)) => Some(at),
+            Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => None,
+        };
         let evicted = at.filter(|at| processes.lifetimes.evicted_at(row.pid, *at));
         Evidence {
             lifetimes: processes.lifetimes.of_pid(row.pid).collect(),
@@ -45,6 +45,12 @@ impl Host {
             journaled: row.key().and_then(|key| self.journaled.get(&key)),
             host: &self.name,
         }
+    }
+
+    /// Where a row's start, which the driver stamped with the wall clock, lies on the boot clock.
+    #[must_use]
+    pub fn place_of(&self, row: &Row) -> Option<BootPlace> {
+        row.start.and_then(|start| self.processes.history.boot_of(start))
     }
 
     /// Whose a row is that still runs, by its start.
@@ -70,8 +76,7 @@ impl Host {
     pub(super) fn call(&self, row: &Row, attribution: &Attribution) -> (Account, Option<Program>) {
         let lifetimes = &self.processes.lifetimes;
         let program = attribution.named().and_then(|named| {
-            let started = row.start.and_then(|start| self.processes.history.boot_of(start));
-            let at = match started {
+            let at = match self.place_of(row) {
                 Some(BootPlace::Once(at)) => at,
                 Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
             };

@@ -226,6 +226,10 @@ impl Observer {
             Some(ring) => ring.drain(&self.clock),
             None => Drained { began: self.clock.now(), events: Vec::new(), losses: Vec::new() },
         };
+        self.take_in(drained);
+    }
+
+    fn take_in(&mut self, drained: Drained) {
         self.host.drained(drained);
         if self.host.wants_look()
             && let Err(error) = self.look()
@@ -279,11 +283,12 @@ impl Observer {
     /// Stops the kernel side, takes what is left, and counts. `None` without events.
     pub(crate) fn stop(&mut self) -> Result<Option<EventCounts>, HostError> {
         let moved = self.advance(None);
-        let counts = self.ring.take().and_then(|ring| {
-            let (drained, counts) = ring.stop(&self.clock);
-            self.host.drained(drained);
-            counts
-        });
+        let mut counts = None;
+        if let Some(ring) = self.ring.take() {
+            let (drained, counted) = ring.stop(&self.clock);
+            self.take_in(drained);
+            counts = counted;
+        }
         self.host.end(self.clock.now());
         moved.map(|()| counts)
     }

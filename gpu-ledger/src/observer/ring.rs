@@ -129,10 +129,11 @@ impl Ring {
     /// so produced = received + lost must hold exactly.
     pub(crate) fn stop(self, clock: &Clock) -> (Drained, Option<EventCounts>) {
         let mut tracer = self.tracer.into_inner();
+        // What happens from now on is seen by nobody.
+        let before = Before(clock.now());
         if let Err(error) = tracer.detach() {
             tracing::error!(%error, "the kernel programs cannot be detached");
         }
-        let before = Before(clock.now());
         let mut records = Records::default();
         let losses = tracer.drain_and_confirm(|record| records.take(record));
         let drained = records.with(losses, &before);

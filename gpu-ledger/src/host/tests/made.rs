@@ -8,8 +8,10 @@ use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::{GpuFacts, Report};
 use crate::accounting::harvest::Harvest;
-use crate::accounting::reading::{Answer, GpuRead, Holder, Listing, ReadContent};
-use crate::accounting::worker::{ListingState, ReadOutcome};
+use crate::accounting::reading::{
+    Answer, Finding, GpuRead, Holder, Listing, ListingState, ReadContent,
+};
+use crate::accounting::worker::ReadOutcome;
 use crate::accounting::{Row, RowKey, Window};
 use crate::clock::Stamp;
 use crate::host::{Drained, Host, HostSettings, Lost, News, Note, Resumed, Settled};
@@ -191,12 +193,15 @@ impl World {
         }
         let content = ReadContent::Listed(Listing { pids, junk_pids: 0, answers });
         let seen = self.harvest.observe(&GpuRead { window, touching_exits: Some(0), content });
+        let in_doubt = self.harvest.in_doubt(window.ended);
         ReadOutcome {
             gpu: gpu(),
             window,
             sweep: true,
             listing: ListingState::Listed,
             findings: seen.findings,
+            in_doubt: in_doubt.into_iter().filter_map(Finding::into_gap).collect(),
+            exits_unwitnessed: self.harvest.exits_unwitnessed(),
             open: self.harvest.open(),
             holders: Some(self.holders.iter().map(|pid| holder(*pid)).collect()),
             dead_rows: self.harvest.dead_rows(),

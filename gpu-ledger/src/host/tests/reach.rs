@@ -136,10 +136,10 @@ fn a_call_that_hangs_is_told_and_is_an_unknown() {
     let stall = Stall { gpu: gpu(), call: "nvmlDeviceGetAccountingPids", since: stamp(10_100) };
     world.host.reported(crate::accounting::driver::Report::Stalled(stall.clone()));
     world.advance();
-    assert!(world.host.gpus()[&gpu()].stalled);
+    assert!(world.host.gpus()[&gpu()].is_stalled());
     assert!(world.notes.iter().any(|note| note.news == News::Stalled(stall.clone())));
     let mut unknowns = world.host.unknowns().iter();
     assert!(unknowns.any(|unknown| unknown.reason == UnknownReason::NvmlCallTimeout));
     world.read(12_000);
-    assert!(!world.host.gpus()[&gpu()].stalled);
+    assert!(!world.host.gpus()[&gpu()].is_stalled());
 }
