@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::unit::{BootNs, Ms, WallUs};
+use crate::unit::{BootNs, Ms, Span, WallUs};
 
 /// One moment on the three clocks, read together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -135,6 +135,31 @@ pub enum BootPlace {
     Twice(BootNs, BootNs),
 }
 
+/// One boot's milliseconds in a row: the grid that bills of this boot are drawn on.
+///
+/// A moment's number is its place on the boot clock, counted so that it is what the wall clock showed
+/// when it was first read. While nobody steps the wall clock the two are the same; after a step the grid
+/// goes on as time does, so whatever happened in between has exactly one place on it, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeline {
+    offset_us: i64,
+}
+
+impl Timeline {
+    /// The millisecond a moment of this boot lies in (floored).
+    #[must_use]
+    pub const fn ms_of(self, at: BootNs) -> u64 {
+        WallUs((at.0 / 1_000).saturating_add_signed(self.offset_us)).ms()
+    }
+
+    /// The interval between two moments; empty where it would run backwards.
+    #[must_use]
+    pub fn span(self, from: BootNs, to: BootNs) -> Span {
+        let from_ms = self.ms_of(from);
+        Span::new(from_ms, self.ms_of(to)).unwrap_or_else(|| Span::at(from_ms))
+    }
+}
+
 /// What the wall clock showed when, learned from [`Stamp`]s given in the order they were read.
 #[derive(Clone, Debug, Default)]
 pub struct ClockHistory {
@@ -193,6 +218,12 @@ impl ClockHistory {
     pub fn wall_of(&self, boot: BootNs) -> Option<WallUs> {
         let anchor = self.in_force(boot)?;
         Some(WallUs((boot.0 / 1_000).saturating_add_signed(anchor.offset_us)))
+    }
+
+    /// The grid of this boot's bills. `None` before any reading.
+    #[must_use]
+    pub fn timeline(&self) -> Option<Timeline> {
+        self.anchors.first().map(|anchor| Timeline { offset_us: anchor.offset_us })
     }
 
     /// All three clocks at `boot`. `None` before any reading.
@@ -284,6 +315,24 @@ mod tests {
             back.boot_of(WallUs(1_000_160_000)),
             Some(BootPlace::Twice(BootNs(160_000_000), BootNs(210_000_000)))
         );
+    }
+
+    #[test]
+    fn a_timeline_is_the_wall_clock_until_that_is_stepped_and_goes_on_as_before() {
+        let mut history = ClockHistory::default();
+        history.observe(stamp(100, 1_000_100, 0));
+        history.observe(stamp(200, 1_060_200, 0));
+        history.observe(stamp(300, 1_000_000, 0));
+        let timeline = history.timeline().unwrap();
+        let at = |boot_ms: u64| timeline.ms_of(BootNs(boot_ms * 1_000_000));
+        assert_eq!(
+            [at(50), at(150), at(250), at(400)],
+            [1_000_050, 1_000_150, 1_000_250, 1_000_400]
+        );
+        let (early, late) = (BootNs(150_000_000), BootNs(400_000_000));
+        assert_eq!(timeline.span(early, late).length(), Ms(250));
+        assert_eq!(timeline.span(late, early), Span::at(1_000_400));
+        assert_eq!(ClockHistory::default().timeline(), None);
     }
 
     #[test]

@@ -162,7 +162,7 @@ async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
         }
-        if watch.gpus.values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
+        if watch.gpus.values().all(|gpu| gpu.was_read_after(asked) || gpu.is_stalled()) {
             break;
         }
     }
@@ -248,7 +248,7 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
         gpu.worker().finish();
     }
     let deadline = Instant::now() + BASELINE_TIMEOUT;
-    while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
+    while watch.gpus.values().any(|gpu| !gpu.was_read_after(asked) && !gpu.is_stalled()) {
         tokio::select! {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,

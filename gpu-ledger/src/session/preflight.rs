@@ -148,7 +148,7 @@ async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
     let deadline = Instant::now() + super::BASELINE_TIMEOUT;
     let waits = |watch: &Watch| {
         let mut gpus = watch.gpus.values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
-        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.stalled)
+        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.is_stalled())
     };
     while waits(watch) {
         tokio::select! {
@@ -161,8 +161,7 @@ async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
         !(of_enabled && unknown.reason == UnknownReason::AccountingModeDisabled)
     });
     for gpu in watch.gpus.values_mut().filter(|gpu| enabled.contains(&gpu.facts.uuid)) {
-        gpu.gaps.clear();
-        gpu.first_good = gpu.last_good;
+        gpu.sight.begin_anew();
     }
 }
 

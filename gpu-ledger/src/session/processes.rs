@@ -14,9 +14,10 @@ use crate::coverage::{Coverage, Gap};
 use crate::identity::{
     Applied, CgroupMounts, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Procfs,
 };
+use crate::kernel::devices::NVIDIA_MAJOR;
 use crate::kernel::selftest::{self, KnownChild, Mismatch};
 use crate::kernel::{
-    DeviceTouchState, Event, KernelError, Loss, ProcessKey, Tracer, TracerOptions, WireError,
+    DeviceTouchState, Event, KernelError, ProcessKey, Tracer, TracerOptions, WireError,
 };
 use crate::session::heap;
 use crate::session::launch::PROBE_WORD;
@@ -89,6 +90,8 @@ pub(super) struct Processes {
     /// Which GPUs the living were seen to open, by minor number.
     touching: BTreeMap<ProcessKey, BTreeSet<u32>>,
     touched_count: u64,
+    /// Minor numbers of every GPU that anybody was seen to open, ourselves included.
+    minors_opened: BTreeSet<u32>,
     /// Events that were received and not applied yet, as they came.
     pending: Vec<Event>,
     /// Processes that ended and were not told yet.
@@ -147,6 +150,7 @@ impl Processes {
             tracer,
             touching: BTreeMap::new(),
             touched_count: 0,
+            minors_opened: BTreeSet::new(),
             pending: Vec::new(),
             exited: Vec::new(),
             gaps_open: 0,
@@ -165,7 +169,12 @@ impl Processes {
 
     /// Takes everything out of the ring, and turns what was lost into gaps. Whether anything was.
     pub(super) fn pull(&mut self) -> bool {
-        let began = self.clock.now();
+        let now = self.clock.now();
+        self.pull_as_of(now)
+    }
+
+    /// The same, where every event until then is in the ring or lost.
+    fn pull_as_of(&mut self, began: Stamp) -> bool {
         self.history.observe(began);
         let Some(tracer) = &mut self.tracer else {
             // Blind: the one gap grows.
@@ -301,6 +310,9 @@ impl Processes {
         if let Event::DeviceTouch(touch) = event
             && touch.minor != CONTROL_MINOR
         {
+            if touch.major == NVIDIA_MAJOR {
+                self.minors_opened.insert(touch.minor);
+            }
             self.touching.entry(touch.subject.key).or_default().insert(touch.minor);
         }
         match self.lifetimes.apply(event) {
@@ -371,6 +383,11 @@ impl Processes {
         }
     }
 
+    /// Whether any open of a GPU's device file was seen.
+    pub(super) fn saw_open_of(&self, minor: u32) -> bool {
+        self.minors_opened.contains(&minor)
+    }
+
     /// Processes seen to open an NVIDIA device, our own left out.
     pub(super) const fn touched_count(&self) -> u64 {
         self.touched_count
@@ -380,26 +397,16 @@ impl Processes {
     /// so produced = received + lost must hold exactly. `None` without events.
     pub(super) fn stop(&mut self) -> Option<Events> {
         self.pull();
-        self.apply_until(None);
-        let mut tracer = self.tracer.take()?.into_inner();
-        if let Err(error) = tracer.detach() {
+        let ended = self.clock.now();
+        if let Some(tracer) = &mut self.tracer
+            && let Err(error) = tracer.get_mut().detach()
+        {
             tracing::error!(%error, "the kernel programs cannot be detached");
         }
-        let mut records = Records::default();
-        let now = self.clock.now();
-        let losses = tracer.drain_and_confirm(|record| records.take(record));
-        for event in &records.events {
-            self.apply(event);
-        }
-        self.lose_undecoded(&records, now);
-        match losses {
-            Ok(losses) => {
-                for Loss { count, after, before, .. } in losses {
-                    self.lose(after, before, Some(count), now);
-                }
-            }
-            Err(error) => self.lose_unread_counters(&error, now),
-        }
+        // What happens from now on is seen by nobody.
+        self.pull_as_of(ended);
+        self.apply_until(None);
+        let tracer = self.tracer.take()?.into_inner();
         let counts = tracer.counts().ok()?;
         if counts.read_faults() > 0 {
             let members = counts.read_faults();

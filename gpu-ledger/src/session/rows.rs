@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::accounting::Window;
 use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::GpuFacts;
-use crate::accounting::reading::{Finding, Holder, OpenRow};
-use crate::accounting::worker::{GpuWorker, ListingState, ReadOutcome, ReadRequest};
+use crate::accounting::reading::{Finding, Holder, ListingState, OpenRow};
+use crate::accounting::sight::{Look, Sight};
+use crate::accounting::worker::{GpuWorker, ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
-use crate::coverage::{Gap, hides_rows};
+use crate::coverage::Gap;
 use crate::escape::escape;
 use crate::unit::{BootNs, Pid};
 use crate::unknown::{GapCause, Observed, Unknown};
@@ -25,17 +25,11 @@ pub(super) struct GpuRows {
     pub(super) holders: Vec<Holder>,
     /// Holders in whose place no row was found, since when.
     rowless: BTreeMap<Pid, Rowless>,
-    /// The last read that brought a list, or the answer that accounting is off.
-    pub(super) last_good: Option<Window>,
-    /// The last read that brought a list. Dead rows survive a mode that is off, and come back.
-    pub(super) last_list: Option<Window>,
-    /// The first such read.
-    pub(super) first_good: Option<Window>,
+    /// When this GPU's rows were in sight.
+    pub(super) sight: Sight,
     /// Accounting was off at the last read.
     pub(super) accounting_off: bool,
     pub(super) dead_rows_max: Option<usize>,
-    /// Gaps in what this GPU's rows can tell.
-    pub(super) gaps: Vec<Gap>,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
     touching_exits: Option<u64>,
     /// The same since the last list was taken in, up to this moment.
@@ -52,7 +46,7 @@ pub(super) struct GpuRows {
     /// When the last read began, whatever came of it.
     last_read_began: Option<BootNs>,
     /// A call hangs: no read will come before it returns.
-    pub(super) stalled: bool,
+    stalled: bool,
     /// What the last read could not say.
     pub(super) unknowns: Vec<Unknown>,
 }
@@ -68,17 +62,14 @@ struct Rowless {
 impl GpuRows {
     pub(super) fn new(facts: GpuFacts, worker: GpuWorker) -> Self {
         Self {
+            sight: Sight::new(facts.uuid.clone()),
             facts,
             worker,
             open: Vec::new(),
             holders: Vec::new(),
             rowless: BTreeMap::new(),
-            last_good: None,
-            last_list: None,
-            first_good: None,
             accounting_off: false,
             dead_rows_max: None,
-            gaps: Vec::new(),
             touching_exits: Some(0),
             exits_since_list: Some(0),
             rows_untouched: 0,
@@ -99,6 +90,17 @@ impl GpuRows {
     /// Whether a read that began after `asked` has come to its end.
     pub(super) fn was_read_after(&self, asked: BootNs) -> bool {
         self.last_read_began.is_some_and(|began| began > asked)
+    }
+
+    /// A call hangs: no read will come before it returns.
+    pub(super) const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// A call was found to hang.
+    pub(super) fn stalls(&mut self) {
+        self.stalled = true;
+        self.sight.stalls();
     }
 
     /// Asks for a read.
@@ -129,6 +131,10 @@ impl GpuRows {
         });
         let rows = outcome.findings.iter().filter(|finding| super::row_of(finding).is_some());
         let rows = u64::try_from(rows.count()).unwrap_or(u64::MAX);
+        // A row that is counted by its key, or is in doubt, is not counted by its exit as well.
+        let by_key = gaps.clone().filter(|gap| gap.cause != GapCause::RowsPossiblyEvicted);
+        let by_key = by_key.chain(outcome.in_doubt.iter().cloned()).filter_map(|gap| gap.size);
+        let rows = by_key.fold(rows, u64::saturating_add);
         let lost = self.exits_since_list.map(|exits| exits.saturating_sub(rows));
         let sized = gaps.map(|gap| match gap.cause {
             GapCause::RowsPossiblyEvicted => Gap { size: gap.size.and(lost), ..gap },
@@ -144,7 +150,13 @@ impl GpuRows {
 
     /// Takes in what stands beside the findings.
     pub(super) fn take(&mut self, outcome: &ReadOutcome) {
-        self.gaps.extend(self.gaps_of(outcome));
+        self.sight.take(Look {
+            window: outcome.window,
+            listing: outcome.listing,
+            gaps: self.gaps_of(outcome),
+            in_doubt: outcome.in_doubt.clone(),
+            exits_unwitnessed: outcome.exits_unwitnessed,
+        });
         if outcome.listing == ListingState::Listed {
             self.exits_since_list = Some(0);
         }
@@ -164,20 +176,7 @@ impl GpuRows {
             self.dead_rows_max = Some(outcome.dead_rows_max);
         }
         self.accounting_off = outcome.listing == ListingState::AccountingOff;
-        if outcome.listing != ListingState::Missing {
-            self.last_good = Some(outcome.window);
-            self.first_good.get_or_insert(outcome.window);
-        }
-        if outcome.listing == ListingState::Listed {
-            self.last_list = Some(outcome.window);
-        }
         self.weigh_rowless(outcome);
-    }
-
-    /// The last read that proves which rows there are: of a GPU that was never seen to keep any, the last
-    /// that said so.
-    pub(super) fn last_proof(&self) -> Option<Window> {
-        self.last_list.or(self.last_good)
     }
 
     /// A holder has no row if two reads in turn show none: after the first it may merely have been
@@ -224,12 +223,5 @@ impl GpuRows {
             Observed::Known(name) => escape(name.as_bytes()).to_string(),
             Observed::Unknown(reason) => format!("name unknown: {reason}"),
         }
-    }
-
-    /// Rows that may have been lost unread: `None` where a gap's size is not known.
-    pub(super) fn possibly_lost(&self) -> Option<u64> {
-        // What a hanging call hid, the list after it shows, or says that it is lost by another cause.
-        let lost = |gap: &&Gap| hides_rows(gap.cause) && gap.cause != GapCause::NvmlCallTimeout;
-        self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
     }
 }

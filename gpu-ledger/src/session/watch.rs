@@ -19,7 +19,7 @@ use crate::session::rows::GpuRows;
 use crate::settlement::{
     Account, Attribution, Books, Eviction, Evidence, Settlement, account_of, identify, settle,
 };
-use crate::unit::{BootNs, GpuUuid, Pid, Span};
+use crate::unit::{BootNs, GpuUuid, Pid};
 use crate::unknown::{NamelessReason, Unknown, UnknownReason};
 
 /// Programs of the command that are told by name; processes of further ones are counted together.
@@ -156,7 +156,7 @@ impl Watch {
             match report {
                 DriverReport::Stalled(stall) => {
                     if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
-                        gpu.stalled = true;
+                        gpu.stalls();
                     }
                     self.unknowns.insert(stall.unknown());
                 }
@@ -316,9 +316,17 @@ impl Watch {
         Ok(())
     }
 
+    /// Whether a row was over when coverage began. One that has no one place on the boot clock may have
+    /// been seen.
     fn is_from_before(&self, row: &Row) -> bool {
-        let end = row.start.and_then(|start| Span::of_row(start, row.held)).map(Span::to_ms);
-        end.is_some_and(|end_ms| end_ms <= self.processes.coverage.start.wall.ms())
+        let Some(BootPlace::Once(start)) = self.place_of(row) else { return false };
+        let end = row.held.0.checked_mul(1_000_000).map(|held_ns| start.plus_ns(held_ns));
+        end.is_some_and(|end| end <= self.processes.coverage.start.boot)
+    }
+
+    /// Where a row's start, which the driver stamped with the wall clock, lies on the boot clock.
+    pub(super) fn place_of(&self, row: &Row) -> Option<BootPlace> {
+        row.start.and_then(|start| self.processes.history.boot_of(start))
     }
 
     fn dispute(&mut self, now: &Row) {
@@ -333,8 +341,7 @@ impl Watch {
     fn call(&self, row: &Row, attribution: &Attribution) -> (Account, Option<Program>) {
         let lifetimes = &self.processes.lifetimes;
         let program = attribution.named().and_then(|named| {
-            let started = row.start.and_then(|start| self.processes.history.boot_of(start));
-            let at = match started {
+            let at = match self.place_of(row) {
                 Some(BootPlace::Once(at)) => at,
                 Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
             };
@@ -346,10 +353,10 @@ impl Watch {
 
     fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
         let processes = &self.processes;
-        let at = row.start.and_then(|start| match processes.history.boot_of(start)? {
-            BootPlace::Once(at) => Some(at),
-            BootPlace::Twice(..) | BootPlace::Skipped => None,
-        });
+        let at = match self.place_of(row) {
+            Some(BootPlace::Once(at)) => Some(at),
+            Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => None,
+        };
         let evicted = at.filter(|at| processes.lifetimes.evicted_at(row.pid, *at));
         Evidence {
             lifetimes: processes.lifetimes.of_pid(row.pid).collect(),
@@ -424,7 +431,8 @@ impl Watch {
 
     /// When the oldest of the last good reads of each GPU began; `None` while one has none.
     pub(super) fn reads_began(&self) -> Option<BootNs> {
-        let reads = self.gpus.values().map(|gpu| gpu.last_proof().map(|window| window.began.boot));
+        let reads =
+            self.gpus.values().map(|gpu| gpu.sight.last_proof().map(|window| window.began.boot));
         reads.min().flatten()
     }
 
@@ -441,7 +449,7 @@ impl Watch {
             return false;
         }
         // One that hangs or fails is not waited for: its last read was tried.
-        let read = self.gpus.values().all(|gpu| gpu.stalled || gpu.was_read_after(ended));
+        let read = self.gpus.values().all(|gpu| gpu.is_stalled() || gpu.was_read_after(ended));
         // Without a command the whole host is what was asked about.
         let ours = |of_command: bool| of_command || self.root.is_none();
         let open = self.gpus.values().flat_map(|gpu| &gpu.open);
