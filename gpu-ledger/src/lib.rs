@@ -61,11 +61,7 @@ pub mod session;
 pub mod settlement;
 #[cfg(test)]
 #[path = "../../tests/support/mod.rs"]
-#[expect(
-    dead_code,
-    unused_imports,
-    reason = "shared with the tests of the built binary, which need more of it"
-)]
+#[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
 mod support;
 pub mod unit;
 pub mod unknown;

@@ -35,7 +35,6 @@ impl CommitmentKey {
     ///
     /// # Errors
     /// [`CanonError::TooLong`].
-    #[must_use]
     pub fn commit(&self, argv: &Argv) -> Result<Digest, CanonError> {
         // RFC 2104 pads a key with zeros to the hash's block.
         let mut block = [0; 64];
