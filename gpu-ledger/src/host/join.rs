@@ -7,7 +7,7 @@ use super::note::{Ancestor, Bearer, NamedCgroup, Whose};
 use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
 use crate::clock::BootPlace;
-use crate::identity::Program;
+use crate::identity::{Basis, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, account_of, identify};
 use crate::unit::{BootNs, Pid};
@@ -66,8 +66,10 @@ impl Host {
         Standing {
             account: self.call(row, &attribution).0,
             of_command: self.is_of_command(&attribution),
+            // What a journal remembers was written while the process lived.
             is_dead: attribution
                 .named()
+                .filter(|named| named.image.basis != Basis::Journal)
                 .map_or_else(|| self.is_dead(row.pid), |named| named.ended.is_some()),
         }
     }
