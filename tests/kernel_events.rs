@@ -23,6 +23,8 @@ mod argv;
 mod cgroups;
 #[path = "kernel_events/devices.rs"]
 mod devices;
+#[path = "kernel_events/faults.rs"]
+mod faults;
 #[path = "kernel_events/lifetimes.rs"]
 mod lifetimes;
 #[path = "kernel_events/loss.rs"]

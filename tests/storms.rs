@@ -8,6 +8,9 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/explained.rs"]
+mod explained;
+#[cfg(test)]
 #[expect(dead_code, reason = "what only the other tests of trace need is here as well")]
 #[path = "support/ledger.rs"]
 mod ledger;

@@ -6,6 +6,9 @@
 
 // The attributes say to the lints what cargo already knows.
 #[cfg(test)]
+#[path = "support/explained.rs"]
+mod explained;
+#[cfg(test)]
 #[path = "support/privilege.rs"]
 mod privilege;
 #[cfg(test)]
@@ -31,6 +34,9 @@ mod hanging;
 #[path = "surroundings/libraries.rs"]
 mod libraries;
 #[cfg(test)]
+#[path = "surroundings/memory.rs"]
+mod memory;
+#[cfg(test)]
 #[path = "surroundings/middle.rs"]
 mod middle;
 #[cfg(test)]
@@ -48,3 +54,6 @@ mod signals;
 #[cfg(test)]
 #[path = "surroundings/together.rs"]
 mod together;
+#[cfg(test)]
+#[path = "surroundings/unread.rs"]
+mod unread;

@@ -11,6 +11,9 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/explained.rs"]
+mod explained;
+#[cfg(test)]
 #[path = "support/ledger.rs"]
 mod ledger;
 #[cfg(test)]

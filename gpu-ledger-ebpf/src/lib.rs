@@ -16,7 +16,7 @@ pub use offsets::{ABSENT, OFFSET_COUNT, Offsets};
 use core::mem::{offset_of, size_of};
 
 /// Version of everything in this file; in every record's header.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;
 
 /// The kinds of record, and the index of each in [`Counters`]. Index 0 is unused, so that a
 /// zeroed record is of no kind.
@@ -35,7 +35,9 @@ pub mod kind {
     pub const COUNT: usize = 6;
 }
 
-/// What a record could not carry, in [`Header::flags`].
+/// What a record could not carry, in [`Header::flags`]. A member that is flagged unknown is zero on
+/// the wire and says nothing: the flag alone decides, since zero is also root, exit status 0 and v2.
+/// There is no flag for whom a record is about: one that cannot say it is lost, and counted so.
 pub mod flag {
     /// argv was longer than [`super::ARGV_MAX`]; its beginning is there.
     pub const ARGV_TRUNCATED: u32 = 1;
@@ -47,9 +49,45 @@ pub mod flag {
     pub const TEXT_TRUNCATED: u32 = 1 << 3;
     /// The text could not be read from kernel memory; none of it is there.
     pub const TEXT_FAULTED: u32 = 1 << 4;
-    /// All flags of this version.
-    pub const ALL: u32 = ARGV_TRUNCATED | ARGV_FAULTED | ARGV_SHED | TEXT_TRUNCATED | TEXT_FAULTED;
+    /// Where argv lies could not be read: its true length is unknown, and none of it is there.
+    pub const ARGV_PLACE_UNKNOWN: u32 = 1 << 5;
+    /// [`super::Subject`]'s `parent_tgid` and `parent_start_ns`.
+    pub const PARENT_UNKNOWN: u32 = 1 << 6;
+    /// `uid` and `euid`.
+    pub const USER_UNKNOWN: u32 = 1 << 7;
+    /// `login_uid`.
+    pub const LOGIN_UID_UNKNOWN: u32 = 1 << 8;
+    /// At least one of `cgroups`.
+    pub const CGROUPS_UNKNOWN: u32 = 1 << 9;
+    /// `exe_device` and `exe_inode`.
+    pub const EXECUTABLE_UNKNOWN: u32 = 1 << 10;
+    /// `wait_status`.
+    pub const WAIT_STATUS_UNKNOWN: u32 = 1 << 11;
+
+    /// Those of every record about a process.
+    pub const OF_SUBJECT: u32 = PARENT_UNKNOWN | USER_UNKNOWN | LOGIN_UID_UNKNOWN | CGROUPS_UNKNOWN;
+    /// Those that say why argv is not whole.
+    pub const OF_ARGV: u32 = ARGV_TRUNCATED | ARGV_FAULTED | ARGV_SHED | ARGV_PLACE_UNKNOWN;
+    /// Those of a file name or a path.
+    pub const OF_TEXT: u32 = TEXT_TRUNCATED | TEXT_FAULTED;
+
+    /// Those that a kind of record can carry; `None` for a kind there is not.
+    #[must_use]
+    pub const fn of_kind(kind: u16) -> Option<u32> {
+        match kind {
+            super::kind::FORK | super::kind::DEVICE_TOUCH => Some(OF_SUBJECT),
+            super::kind::EXEC => Some(OF_SUBJECT | OF_ARGV | OF_TEXT | EXECUTABLE_UNKNOWN),
+            super::kind::EXIT => Some(OF_SUBJECT | WAIT_STATUS_UNKNOWN),
+            super::kind::CGROUP_MADE => Some(OF_TEXT),
+            _ => None,
+        }
+    }
 }
+
+/// Highest tgid that the kernel gives out before its first tick may have come: init is 1, kthreadd
+/// is 2 (`init/main.c`, `rest_init`). Only these may have started at 0, and only their parent is
+/// the idle task, whose tgid and start are 0.
+pub const BOOT_TGID_MAX: u32 = 2;
 
 /// Names of the object's maps.
 pub mod map {
@@ -136,7 +174,8 @@ pub struct Cgroup {
     pub id: u64,
     /// `cgroup->root->hierarchy_id`; 0 is v2.
     pub hierarchy: u32,
-    /// 1 where this place holds a cgroup, 0 where it is empty.
+    /// 1 where this place holds a cgroup; 0 where there is none, or under
+    /// [`flag::CGROUPS_UNKNOWN`] where it could not be read.
     pub present: u32,
 }
 
@@ -240,7 +279,8 @@ pub struct CgroupHead {
 }
 
 /// What the programs count, one per CPU. A record is counted as produced, and takes its number,
-/// before the ring is asked for room; it is lost when the ring refuses.
+/// before anything is read for it and the ring is asked for room; it is lost when whom it is about
+/// cannot be read, or when the ring refuses.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Counters {
@@ -254,7 +294,7 @@ pub struct Counters {
     pub lost: [u64; kind::COUNT],
     /// Records whose argv was shed.
     pub argv_shed: u64,
-    /// Reads of user or kernel memory that faulted.
+    /// Reads of user or kernel memory that faulted, or gave what cannot be.
     pub read_faults: u64,
     /// The most bytes the ring held when a record was made.
     pub ring_fill_max: u64,

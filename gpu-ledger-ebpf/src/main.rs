@@ -20,6 +20,7 @@
 mod ring;
 mod task;
 mod text;
+mod unread;
 
 use core::ptr;
 
@@ -27,10 +28,13 @@ use aya_ebpf::bindings::BPF_DEVCG_DEV_CHAR;
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::macros::{btf_tracepoint, cgroup_device};
 use aya_ebpf::programs::{BtfTracePointContext, DeviceContext};
-use gpu_ledger_ebpf::{DEVICE_MAJORS_MAX, ExitRecord, ForkRecord, NO_MAJOR, TouchRecord, kind};
+use gpu_ledger_ebpf::{
+    DEVICE_MAJORS_MAX, ExitRecord, ForkRecord, NO_MAJOR, TouchRecord, flag, kind,
+};
 
 use ring::{Alone, Counting, Preemptible, Ticket, length_of};
 use task::{Address, Copied, Typed};
+use unread::Unread;
 
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
@@ -44,14 +48,19 @@ static DEVICE_MAJORS: [u32; DEVICE_MAJORS_MAX] = [NO_MAJOR; DEVICE_MAJORS_MAX];
 fn process_fork(ctx: BtfTracePointContext) -> i32 {
     let parent: Address = ctx.arg(0);
     let child: Address = ctx.arg(1);
-    if !task::is_process::<Typed>(child) {
+    let is_process = task::is_process::<Typed>(child);
+    if is_process == Some(false) {
         return 0;
     }
     let Some(ticket) = Ticket::take::<Alone>(kind::FORK) else { return 0 };
-    let record = ForkRecord {
-        header: ticket.header(length_of::<ForkRecord>(), 0),
-        subject: task::subject::<Typed>(child, parent),
+    let mut unread = Unread::nothing();
+    let subject = is_process.and_then(|_| task::subject::<Typed>(child, Some(parent), &mut unread));
+    let Some(subject) = subject else {
+        ticket.abandon::<Alone>();
+        return 0;
     };
+    let header = ticket.header::<Alone>(length_of::<ForkRecord>(), &unread);
+    let record = ForkRecord { header, subject };
     ticket.submit::<Alone, _>(record);
     0
 }
@@ -65,8 +74,15 @@ fn process_exec(ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_process_exit")]
 fn process_exit_by_live(ctx: BtfTracePointContext) -> i32 {
     let task: Address = ctx.arg(0);
-    if task::is_group_dead::<Typed>(task) {
-        process_exit(task);
+    match task::is_group_dead::<Typed>(task) {
+        Some(true) => process_exit(task),
+        Some(false) => {}
+        // Perhaps an exit: it counts as lost.
+        None => {
+            if let Some(ticket) = Ticket::take::<Alone>(kind::EXIT) {
+                ticket.abandon::<Alone>();
+            }
+        }
     }
     0
 }
@@ -84,12 +100,15 @@ fn process_exit_by_group(ctx: BtfTracePointContext) -> i32 {
 #[inline(always)]
 fn process_exit(task: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::EXIT) else { return };
-    let record = ExitRecord {
-        header: ticket.header(length_of::<ExitRecord>(), 0),
-        subject: task::subject::<Typed>(task, task::parent::<Typed>(task)),
-        wait_status: task::wait_status::<Typed>(task),
-        padding: 0,
+    let mut unread = Unread::nothing();
+    let parent = task::parent::<Typed>(task);
+    let Some(subject) = task::subject::<Typed>(task, parent, &mut unread) else {
+        return ticket.abandon::<Alone>();
     };
+    let wait_status = task::wait_status::<Typed>(task);
+    let wait_status = unread.or_flag(wait_status, flag::WAIT_STATUS_UNKNOWN, 0);
+    let header = ticket.header::<Alone>(length_of::<ExitRecord>(), &unread);
+    let record = ExitRecord { header, subject, wait_status, padding: 0 };
     ticket.submit::<Alone, _>(record);
 }
 
@@ -132,16 +151,27 @@ fn device_touch<C: Counting>(ctx: &DeviceContext) {
     // SAFETY: as above.
     let minor = field(unsafe { &raw const (*ctx.device).minor });
     let Some(ticket) = Ticket::take::<C>(kind::DEVICE_TOUCH) else { return };
-    // SAFETY: the helper has no preconditions.
-    let current = unsafe { bpf_get_current_task() };
-    let task: Address = ptr::with_exposed_provenance(current.try_into().unwrap_or(0));
-    let record = TouchRecord {
-        header: ticket.header(length_of::<TouchRecord>(), 0),
-        subject: task::subject::<Copied>(task, task::parent::<Copied>(task)),
-        major,
-        minor,
+    let task = current_task();
+    let mut unread = Unread::nothing();
+    let parent = task::parent::<Copied>(task);
+    let Some(subject) = task::subject::<Copied>(task, parent, &mut unread) else {
+        return ticket.abandon::<C>();
     };
+    let header = ticket.header::<C>(length_of::<TouchRecord>(), &unread);
+    let record = TouchRecord { header, subject, major, minor };
     ticket.submit::<C, _>(record);
+}
+
+/// The task that runs this program.
+#[inline(always)]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "the target's addresses have 64 bits; on the host this only compiles"
+)]
+fn current_task() -> Address {
+    // SAFETY: the helper has no preconditions.
+    ptr::with_exposed_provenance(unsafe { bpf_get_current_task() } as usize)
 }
 
 /// One field of the context, which the kernel lets be read in whole words only.

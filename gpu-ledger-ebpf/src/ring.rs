@@ -15,6 +15,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{PerCpuArray, RingBuf};
 use gpu_ledger_ebpf::{Counters, Header, WIRE_VERSION};
 
+use crate::unread::Unread;
+
 /// The loader sets the real size.
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(4_194_304, 0);
@@ -30,10 +32,8 @@ static SHED_ABOVE: Global<u64> = Global::new(u64::MAX);
 
 /// How a program changes the counters of its CPU.
 pub(crate) trait Counting {
-    /// Adds one and gives what was there.
-    fn take(place: *mut u64) -> u64;
-    /// Adds one.
-    fn add(place: *mut u64);
+    /// Adds `many` and gives what was there.
+    fn add(place: *mut u64, many: u64) -> u64;
 }
 
 /// For programs that nothing on their CPU interrupts.
@@ -44,46 +44,36 @@ pub(crate) struct Preemptible;
 
 impl Counting for Alone {
     #[inline(always)]
-    fn take(place: *mut u64) -> u64 {
+    fn add(place: *mut u64, many: u64) -> u64 {
         // SAFETY: `place` points into this CPU's map value, which outlives the program.
         let old = unsafe { ptr::read_volatile(place) };
         // SAFETY: as above.
-        unsafe { ptr::write_volatile(place, old.wrapping_add(1)) };
+        unsafe { ptr::write_volatile(place, old.wrapping_add(many)) };
         old
-    }
-
-    #[inline(always)]
-    fn add(place: *mut u64) {
-        Self::take(place);
     }
 }
 
 impl Counting for Preemptible {
     #[inline(always)]
-    fn take(place: *mut u64) -> u64 {
-        fetch_add_one(place)
-    }
-
-    #[inline(always)]
-    fn add(place: *mut u64) {
-        Self::take(place);
+    fn add(place: *mut u64, many: u64) -> u64 {
+        fetch_add(place, many)
     }
 }
 
 /// The target has no `AtomicU64::fetch_add`, since not every kernel has the instruction.
 #[cfg(target_arch = "bpf")]
 #[inline(always)]
-fn fetch_add_one(place: *mut u64) -> u64 {
-    let mut one_then_old = 1_u64;
+fn fetch_add(place: *mut u64, many: u64) -> u64 {
+    let mut many_then_old = many;
     // SAFETY: `place` points into this CPU's map value, aligned to 8.
     unsafe {
         core::arch::asm!(
             "{value} = atomic_fetch_add((u64 *)({place} + 0), {value})",
-            value = inout(reg) one_then_old,
+            value = inout(reg) many_then_old,
             place = in(reg) place,
         );
     }
-    one_then_old
+    many_then_old
 }
 
 /// A length that the verifier sees bounded by `MAX`, right here. The compiler knows the bound
@@ -114,8 +104,8 @@ pub(crate) fn bounded<const MAX: usize>(length: usize) -> usize {
 
 /// Lints run on the host, where these programs only compile.
 #[cfg(not(target_arch = "bpf"))]
-fn fetch_add_one(place: *mut u64) -> u64 {
-    Alone::take(place)
+fn fetch_add(place: *mut u64, many: u64) -> u64 {
+    Alone::add(place, many)
 }
 
 /// A record's number, and where to count what becomes of it.
@@ -139,8 +129,8 @@ impl Ticket {
         let cpu = unsafe { bpf_get_smp_processor_id() };
         let fill = EVENTS.query(BPF_RB_AVAIL_DATA.into());
         // SAFETY: the map's value is a `Counters`.
-        let seq = C::take(unsafe { &raw mut (*counters).next_seq });
-        C::add(produced(counters, kind));
+        let seq = C::add(unsafe { &raw mut (*counters).next_seq }, 1);
+        C::add(produced(counters, kind), 1);
         note_fill(counters, fill);
         Some(Self { counters, kind, seq, at_ns, cpu, fill })
     }
@@ -155,19 +145,15 @@ impl Ticket {
     #[inline(always)]
     pub(crate) fn count_shed<C: Counting>(&self) {
         // SAFETY: the map's value is a `Counters`.
-        C::add(unsafe { &raw mut (*self.counters).argv_shed });
+        C::add(unsafe { &raw mut (*self.counters).argv_shed }, 1);
     }
 
-    /// Counts a read of memory that faulted.
+    /// The record's header, once everything else of the record was read; counts what could not be.
+    /// Nothing branches on what is unread: the verifier would walk each combination of flags.
     #[inline(always)]
-    pub(crate) fn count_fault<C: Counting>(&self) {
+    pub(crate) fn header<C: Counting>(&self, length: u32, unread: &Unread) -> Header {
         // SAFETY: the map's value is a `Counters`.
-        C::add(unsafe { &raw mut (*self.counters).read_faults });
-    }
-
-    /// The record's header.
-    #[inline(always)]
-    pub(crate) fn header(&self, length: u32, flags: u32) -> Header {
+        C::add(unsafe { &raw mut (*self.counters).read_faults }, unread.faults);
         Header {
             version: WIRE_VERSION,
             kind: self.kind,
@@ -175,7 +161,7 @@ impl Ticket {
             seq: self.seq,
             at_ns: self.at_ns,
             cpu: self.cpu,
-            flags,
+            flags: unread.flags,
         }
     }
 
@@ -218,9 +204,19 @@ impl Ticket {
         }
     }
 
+    /// Gives a record up that cannot say whom it is about, or whether it is due at all: it is lost
+    /// as one that the ring refuses is.
+    #[inline(always)]
+    pub(crate) fn abandon<C: Counting>(&self) {
+        // SAFETY: the map's value is a `Counters`.
+        C::add(unsafe { &raw mut (*self.counters).read_faults }, 1);
+        self.count_lost::<C>();
+    }
+
+    /// Counts a record that will not come: the number it took becomes a hole.
     #[inline(always)]
     fn count_lost<C: Counting>(&self) {
-        C::add(lost(self.counters, self.kind));
+        C::add(lost(self.counters, self.kind), 1);
         // SAFETY: the map's value is a `Counters`.
         let last = unsafe { &raw mut (*self.counters).last_lost_ns };
         // SAFETY: as above; a store of 8 aligned bytes is one instruction.
@@ -258,6 +254,13 @@ fn lost(counters: *mut Counters, kind: u16) -> *mut u64 {
 
 /// `size_of` as the header's length field wants it.
 #[inline(always)]
-pub(crate) fn length_of<T>() -> u32 {
-    size_of::<T>().try_into().unwrap_or(u32::MAX)
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "no conversion that is checked when compiling can be had of a generic size; the \
+              assertion is one"
+)]
+pub(crate) const fn length_of<T>() -> u32 {
+    const { assert!(size_of::<T>() <= u32::MAX as usize) };
+    size_of::<T>() as u32
 }

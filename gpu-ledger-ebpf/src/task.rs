@@ -1,13 +1,29 @@
 //! All reads of kernel structures.
 //!
-//! Nothing here knows a layout: each member lies where the loader's [`Offsets`] say. A chain stops
-//! at the first null pointer. Two ways of reading exist, because two kinds of pointer do: those
-//! the verifier knows (arguments of a BTF tracepoint), and plain addresses.
+//! Nothing here knows a layout: each member lies where the loader's [`Offsets`] say. Two ways of
+//! reading exist, because two kinds of pointer do: those the verifier knows (arguments of a BTF
+//! tracepoint), and plain addresses.
+//!
+//! A read that failed is `None`, never a number. A copy by helper reports its fault. A direct load
+//! cannot: the kernel's exception table puts 0 into the register and lets the program go on
+//! (`arch/x86/net/bpf_jit_comp.c`, `ex_handler_bpf`), so a fault looks like a member that is 0. Hence:
+//! - a pointer that is null counts as not read. None that is followed here is ever null in a task
+//!   that lives, forks, execs or exits; so a fault on the way to a member is always noticed.
+//! - a member that cannot be 0 counts as not read where it is: tgid and start, kernfs id, a v1
+//!   hierarchy's number, device and inode of an executable, the place of argv.
+//! - what remains are members that may be 0: `signal`'s `live`, `flags` and `group_exit_code`, the
+//!   leader's `exit_code`, the hierarchy of a cgroup just made. A fault there would be taken for 0.
+//!   Each lies in a structure whose address was just read and which the task, or the kernel for the
+//!   length of the tracepoint, holds; `loginuid` lies in the task itself, the tracepoint's argument.
 
 use core::ptr;
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
-use gpu_ledger_ebpf::{ABSENT, CGROUPS, Cgroup, NO_LOGIN_UID, Offsets, Subject};
+use gpu_ledger_ebpf::{
+    ABSENT, BOOT_TGID_MAX, CGROUPS, Cgroup, NO_LOGIN_UID, Offsets, Subject, flag,
+};
+
+use crate::unread::Unread;
 
 /// Set by the loader before the programs are verified, and frozen then.
 #[unsafe(no_mangle)]
@@ -24,65 +40,68 @@ macro_rules! offset {
 /// The address of a kernel structure.
 pub(crate) type Address = *const u8;
 
-/// A way to read kernel memory.
+/// A way to read kernel memory. `None` is a read that is known to have failed.
 pub(crate) trait Memory {
     /// 4 bytes at `base + offset`.
-    fn u32(base: Address, offset: u32) -> u32;
+    fn u32(base: Address, offset: u32) -> Option<u32>;
     /// 8 bytes at `base + offset`.
-    fn u64(base: Address, offset: u32) -> u64;
-    /// A pointer at `base + offset`.
-    fn pointer(base: Address, offset: u32) -> Address;
+    fn u64(base: Address, offset: u32) -> Option<u64>;
+    /// A pointer at `base + offset` that is never null where the read succeeds.
+    fn pointer(base: Address, offset: u32) -> Option<Address>;
 }
 
 /// Direct loads through pointers that the verifier follows by BTF; a fault reads as 0.
 pub(crate) struct Typed;
 
-/// Copies by helper, from any address; a fault reads as 0.
+/// Copies by helper, from any address; a fault is reported.
 pub(crate) struct Copied;
 
 /// The place `offset` bytes into the structure at `base`.
 #[inline(always)]
+#[expect(clippy::as_conversions, reason = "an address has more bits than an offset")]
 fn member<T>(base: Address, offset: u32) -> *const T {
-    base.wrapping_add(offset.try_into().unwrap_or(0)).cast()
+    base.wrapping_add(offset as usize).cast()
 }
 
 impl Memory for Typed {
     #[inline(always)]
-    fn u32(base: Address, offset: u32) -> u32 {
+    fn u32(base: Address, offset: u32) -> Option<u32> {
         // SAFETY: the verifier proves that a 4-byte member lies there.
-        unsafe { ptr::read_volatile(member(base, offset)) }
+        Some(unsafe { ptr::read_volatile(member(base, offset)) })
     }
 
     #[inline(always)]
-    fn u64(base: Address, offset: u32) -> u64 {
+    fn u64(base: Address, offset: u32) -> Option<u64> {
         // SAFETY: the verifier proves that an 8-byte member lies there.
-        unsafe { ptr::read_volatile(member(base, offset)) }
+        Some(unsafe { ptr::read_volatile(member(base, offset)) })
     }
 
     #[inline(always)]
-    fn pointer(base: Address, offset: u32) -> Address {
+    fn pointer(base: Address, offset: u32) -> Option<Address> {
         // SAFETY: the verifier proves that a pointer member lies there.
-        unsafe { ptr::read_volatile(member(base, offset)) }
+        let found: Address = unsafe { ptr::read_volatile(member(base, offset)) };
+        if found.is_null() { None } else { Some(found) }
     }
 }
 
 impl Memory for Copied {
     #[inline(always)]
-    fn u32(base: Address, offset: u32) -> u32 {
+    fn u32(base: Address, offset: u32) -> Option<u32> {
         // SAFETY: the helper takes any address and reports a fault.
-        unsafe { bpf_probe_read_kernel(member(base, offset)) }.unwrap_or(0)
+        unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()
     }
 
     #[inline(always)]
-    fn u64(base: Address, offset: u32) -> u64 {
+    fn u64(base: Address, offset: u32) -> Option<u64> {
         // SAFETY: the helper takes any address and reports a fault.
-        unsafe { bpf_probe_read_kernel(member(base, offset)) }.unwrap_or(0)
+        unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()
     }
 
     #[inline(always)]
-    fn pointer(base: Address, offset: u32) -> Address {
+    fn pointer(base: Address, offset: u32) -> Option<Address> {
         // SAFETY: the helper takes any address and reports a fault.
-        unsafe { bpf_probe_read_kernel(member(base, offset)) }.unwrap_or(ptr::null())
+        let found: Address = unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()?;
+        if found.is_null() { None } else { Some(found) }
     }
 }
 
@@ -91,162 +110,196 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 
 /// The thread group's leader.
 #[inline(always)]
-pub(crate) fn leader<M: Memory>(task: Address) -> Address {
+fn leader<M: Memory>(task: Address) -> Option<Address> {
     M::pointer(task, offset!(task_group_leader))
 }
 
 /// Whether a task is the first thread of its group, so that its fork made a process.
 #[inline(always)]
-pub(crate) fn is_process<M: Memory>(task: Address) -> bool {
-    M::u32(task, offset!(task_pid)) == M::u32(task, offset!(task_tgid))
+pub(crate) fn is_process<M: Memory>(task: Address) -> Option<bool> {
+    let pid = M::u32(task, offset!(task_pid))?;
+    let tgid = M::u32(task, offset!(task_tgid))?;
+    // Nobody is forked as 0, the idle task.
+    if pid == 0 || tgid == 0 { None } else { Some(pid == tgid) }
 }
 
 /// Whether no thread of the group is alive any more.
 #[inline(always)]
-pub(crate) fn is_group_dead<M: Memory>(task: Address) -> bool {
-    let signal = M::pointer(task, offset!(task_signal));
-    !signal.is_null() && M::u32(signal, offset!(signal_live)) == 0
+pub(crate) fn is_group_dead<M: Memory>(task: Address) -> Option<bool> {
+    let signal = M::pointer(task, offset!(task_signal))?;
+    Some(M::u32(signal, offset!(signal_live))? == 0)
 }
 
 /// What wait(2) will report, by the kernel's own rule (`kernel/exit.c`, `wait_task_zombie`).
 #[inline(always)]
-pub(crate) fn wait_status<M: Memory>(task: Address) -> u32 {
-    let signal = M::pointer(task, offset!(task_signal));
-    if !signal.is_null() && M::u32(signal, offset!(signal_flags)) & SIGNAL_GROUP_EXIT != 0 {
+pub(crate) fn wait_status<M: Memory>(task: Address) -> Option<u32> {
+    let signal = M::pointer(task, offset!(task_signal))?;
+    if M::u32(signal, offset!(signal_flags))? & SIGNAL_GROUP_EXIT != 0 {
         return M::u32(signal, offset!(signal_group_exit_code));
     }
-    let leader = leader::<M>(task);
-    if leader.is_null() { 0 } else { M::u32(leader, offset!(task_exit_code)) }
+    M::u32(leader::<M>(task)?, offset!(task_exit_code))
 }
 
-/// Whom `task` belongs to. `parent` is any thread of the parent.
+/// Whom `task` belongs to; `None` where its own identity could not be read. `parent` is any thread of
+/// the parent.
 #[inline(always)]
-pub(crate) fn subject<M: Memory>(task: Address, parent: Address) -> Subject {
-    let (uid, euid) = user_ids(task);
-    let (parent_tgid, parent_start_ns) = process::<M>(parent);
-    let (tgid, start_ns) = process::<M>(task);
-    Subject {
+pub(crate) fn subject<M: Memory>(
+    task: Address,
+    parent: Option<Address>,
+    unread: &mut Unread,
+) -> Option<Subject> {
+    let (tgid, start_ns) = process::<M>(task)?;
+    if !is_identity(tgid, start_ns) {
+        return None;
+    }
+    let parent = parent_of::<M>(tgid, parent);
+    let (parent_tgid, parent_start_ns) = unread.or_flag(parent, flag::PARENT_UNKNOWN, (0, 0));
+    let (uid, euid) = unread.or_flag(user_ids(task), flag::USER_UNKNOWN, (0, 0));
+    let login_uid = unread.or_flag(login_uid::<M>(task), flag::LOGIN_UID_UNKNOWN, 0);
+    let cgroups = cgroups::<M>(task, unread);
+    Some(Subject {
         start_ns,
         parent_start_ns,
         tgid,
         parent_tgid,
         uid,
         euid,
-        login_uid: login_uid::<M>(task),
+        login_uid,
         padding: 0,
-        cgroups: cgroups::<M>(task),
-    }
+        cgroups,
+    })
 }
 
 /// The parent as getppid(2) means it.
 #[inline(always)]
-pub(crate) fn parent<M: Memory>(task: Address) -> Address {
+pub(crate) fn parent<M: Memory>(task: Address) -> Option<Address> {
     M::pointer(task, offset!(task_real_parent))
 }
 
+/// The identity of a parent; that of init's and kthreadd's is 0 and 0.
 #[inline(always)]
-fn process<M: Memory>(task: Address) -> (u32, u64) {
-    if task.is_null() {
-        return (0, 0);
-    }
-    let leader = leader::<M>(task);
-    let start_ns = if leader.is_null() { 0 } else { M::u64(leader, offset!(task_start_boottime)) };
-    (M::u32(task, offset!(task_tgid)), start_ns)
+fn parent_of<M: Memory>(child_tgid: u32, parent: Option<Address>) -> Option<(u32, u64)> {
+    let (tgid, start_ns) = process::<M>(parent?)?;
+    let is_idle_task = tgid == 0 && start_ns == 0 && child_tgid <= BOOT_TGID_MAX;
+    if is_idle_task || is_identity(tgid, start_ns) { Some((tgid, start_ns)) } else { None }
+}
+
+#[inline(always)]
+fn process<M: Memory>(task: Address) -> Option<(u32, u64)> {
+    let start_ns = M::u64(leader::<M>(task)?, offset!(task_start_boottime))?;
+    Some((M::u32(task, offset!(task_tgid))?, start_ns))
+}
+
+/// Whether a process can have it: zeros are what a direct load that faulted reads.
+#[inline(always)]
+const fn is_identity(tgid: u32, start_ns: u64) -> bool {
+    tgid != 0 && (start_ns != 0 || tgid <= BOOT_TGID_MAX)
 }
 
 /// Real and effective user id. Always copied: the member is marked as RCU-protected and what the
 /// verifier makes of that differs between kernels.
 #[inline(always)]
-fn user_ids(task: Address) -> (u32, u32) {
-    let cred = Copied::pointer(task, offset!(task_real_cred));
-    (Copied::u32(cred, offset!(cred_uid)), Copied::u32(cred, offset!(cred_euid)))
+fn user_ids(task: Address) -> Option<(u32, u32)> {
+    let cred = Copied::pointer(task, offset!(task_real_cred))?;
+    Some((Copied::u32(cred, offset!(cred_uid))?, Copied::u32(cred, offset!(cred_euid))?))
 }
 
 #[inline(always)]
-fn login_uid<M: Memory>(task: Address) -> u32 {
+fn login_uid<M: Memory>(task: Address) -> Option<u32> {
     let place = offset!(task_loginuid);
-    if place == ABSENT { NO_LOGIN_UID } else { M::u32(task, place) }
+    if place == ABSENT { Some(NO_LOGIN_UID) } else { M::u32(task, place) }
 }
 
 const NO_CGROUP: Cgroup = Cgroup { id: 0, hierarchy: 0, present: 0 };
 
 #[inline(always)]
-fn cgroups<M: Memory>(task: Address) -> [Cgroup; CGROUPS] {
-    let set = M::pointer(task, offset!(task_cgroups));
-    if set.is_null() {
+fn cgroups<M: Memory>(task: Address, unread: &mut Unread) -> [Cgroup; CGROUPS] {
+    let Some(set) = M::pointer(task, offset!(task_cgroups)) else {
+        unread.note(flag::CGROUPS_UNKNOWN);
         return [NO_CGROUP; CGROUPS];
-    }
-    let v2 = M::pointer(set, offset!(css_set_dfl_cgrp));
+    };
+    let v2 = default_cgroup::<M>(set);
+    let memory = controller::<M>(set, offset!(css_set_memory));
+    let pids = controller::<M>(set, offset!(css_set_pids));
     [
-        cgroup::<M>(v2),
-        controller::<M>(set, offset!(css_set_memory)),
-        controller::<M>(set, offset!(css_set_pids)),
+        unread.or_flag(v2, flag::CGROUPS_UNKNOWN, NO_CGROUP),
+        unread.or_flag(memory, flag::CGROUPS_UNKNOWN, NO_CGROUP),
+        unread.or_flag(pids, flag::CGROUPS_UNKNOWN, NO_CGROUP),
     ]
+}
+
+/// The group in v2, whose hierarchy is 0 by definition.
+#[inline(always)]
+fn default_cgroup<M: Memory>(set: Address) -> Option<Cgroup> {
+    let group = M::pointer(set, offset!(css_set_dfl_cgrp))?;
+    Some(Cgroup { id: cgroup_id::<M>(group)?, hierarchy: 0, present: 1 })
 }
 
 /// The group in the hierarchy that carries a controller, unless that is v2, which is known already.
 #[inline(always)]
-fn controller<M: Memory>(set: Address, place: u32) -> Cgroup {
+fn controller<M: Memory>(set: Address, place: u32) -> Option<Cgroup> {
     if place == ABSENT {
-        return NO_CGROUP;
+        return Some(NO_CGROUP);
     }
-    let state = M::pointer(set, place);
-    if state.is_null() {
-        return NO_CGROUP;
+    let state = M::pointer(set, place)?;
+    let group = M::pointer(state, offset!(css_cgroup))?;
+    let root = M::pointer(group, offset!(cgroup_root))?;
+    // A hierarchy that reads as 0 and is not v2's own is one that was not read.
+    let v2 = M::pointer(set, offset!(css_set_dfl_cgrp))?;
+    if root == M::pointer(v2, offset!(cgroup_root))? {
+        return Some(NO_CGROUP);
     }
-    let found = cgroup::<M>(M::pointer(state, offset!(css_cgroup)));
-    if found.hierarchy == 0 { NO_CGROUP } else { found }
+    let hierarchy = M::u32(root, offset!(cgroup_root_hierarchy_id))?;
+    if hierarchy == 0 {
+        return None;
+    }
+    Some(Cgroup { id: cgroup_id::<M>(group)?, hierarchy, present: 1 })
 }
 
 /// A control group's hierarchy and id.
 #[inline(always)]
-pub(crate) fn cgroup<M: Memory>(group: Address) -> Cgroup {
-    if group.is_null() {
-        return NO_CGROUP;
-    }
-    let node = M::pointer(group, offset!(cgroup_kn));
-    let root = M::pointer(group, offset!(cgroup_root));
-    if node.is_null() || root.is_null() {
-        return NO_CGROUP;
-    }
-    Cgroup {
-        id: M::u64(node, offset!(kernfs_node_id)),
-        hierarchy: M::u32(root, offset!(cgroup_root_hierarchy_id)),
-        present: 1,
-    }
+pub(crate) fn cgroup<M: Memory>(group: Address) -> Option<Cgroup> {
+    let root = M::pointer(group, offset!(cgroup_root))?;
+    let hierarchy = M::u32(root, offset!(cgroup_root_hierarchy_id))?;
+    Some(Cgroup { id: cgroup_id::<M>(group)?, hierarchy, present: 1 })
 }
 
-/// Where the new image's arguments lie in user memory: start, and length in bytes.
+/// Ids are given out from 1 (`fs/kernfs/dir.c`, `__kernfs_new_node`).
 #[inline(always)]
-pub(crate) fn arguments<M: Memory>(mm: Address) -> (u64, u64) {
-    let start = M::u64(mm, offset!(mm_arg_start));
-    (start, M::u64(mm, offset!(mm_arg_end)).saturating_sub(start))
+fn cgroup_id<M: Memory>(group: Address) -> Option<u64> {
+    let node = M::pointer(group, offset!(cgroup_kn))?;
+    let id = M::u64(node, offset!(kernfs_node_id))?;
+    if id == 0 { None } else { Some(id) }
 }
 
-/// Device and inode of the executable; zeros where there is none (a kernel thread's helper).
+/// Where the new image's arguments lie in user memory: start, and length in bytes. The kernel has
+/// just put them on the new stack, so neither end is 0.
 #[inline(always)]
-pub(crate) fn executable<M: Memory>(mm: Address) -> (u32, u64) {
-    let file = M::pointer(mm, offset!(mm_exe_file));
-    if file.is_null() {
-        return (0, 0);
-    }
-    let inode = M::pointer(file, offset!(file_f_inode));
-    if inode.is_null() {
-        return (0, 0);
-    }
-    let block = M::pointer(inode, offset!(inode_i_sb));
-    let device = if block.is_null() { 0 } else { M::u32(block, offset!(super_block_s_dev)) };
-    (device, M::u64(inode, offset!(inode_i_ino)))
+pub(crate) fn arguments<M: Memory>(mm: Address) -> Option<(u64, u64)> {
+    let start = M::u64(mm, offset!(mm_arg_start))?;
+    let end = M::u64(mm, offset!(mm_arg_end))?;
+    if start == 0 || end < start { None } else { Some((start, end.wrapping_sub(start))) }
 }
 
-/// The memory of a task; null for kernel threads.
+/// Device and inode of the executable. Device 0 is no device; no file system that is executed from
+/// numbers an inode 0 (`fs/inode.c`, `get_next_ino`).
 #[inline(always)]
-pub(crate) fn memory_map<M: Memory>(task: Address) -> Address {
+pub(crate) fn executable<M: Memory>(mm: Address) -> Option<(u32, u64)> {
+    let file = M::pointer(mm, offset!(mm_exe_file))?;
+    let inode = M::pointer(file, offset!(file_f_inode))?;
+    let device = M::u32(M::pointer(inode, offset!(inode_i_sb))?, offset!(super_block_s_dev))?;
+    let number = M::u64(inode, offset!(inode_i_ino))?;
+    if device == 0 || number == 0 { None } else { Some((device, number)) }
+}
+
+/// The memory of a task that bears a new image.
+#[inline(always)]
+pub(crate) fn memory_map<M: Memory>(task: Address) -> Option<Address> {
     M::pointer(task, offset!(task_mm))
 }
 
 /// Address of the file name given to exec, in kernel memory.
 #[inline(always)]
-pub(crate) fn filename<M: Memory>(program: Address) -> Address {
+pub(crate) fn filename<M: Memory>(program: Address) -> Option<Address> {
     M::pointer(program, offset!(binprm_filename))
 }

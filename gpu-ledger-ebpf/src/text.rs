@@ -24,6 +24,7 @@ use gpu_ledger_ebpf::{ARGV_MAX, CGROUP_PATH_MAX, CgroupHead, ExecHead, FILENAME_
 
 use crate::ring::{Alone, Ticket};
 use crate::task::{self, Address, Typed};
+use crate::unread::Unread;
 
 /// Bytes of the longest records.
 const EXEC_MAX: usize = size_of::<ExecHead>() + FILENAME_MAX + ARGV_MAX;
@@ -52,31 +53,42 @@ static CGROUP_SCRATCH: PerCpuArray<CgroupScratch> = PerCpuArray::with_max_entrie
 #[inline(always)]
 pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::EXEC) else { return };
-    let Some(scratch) = EXEC_SCRATCH.get_ptr_mut(0) else { return };
+    let Some(scratch) = EXEC_SCRATCH.get_ptr_mut(0) else { return ticket.abandon::<Alone>() };
     // SAFETY: the map's value is an `ExecScratch`; no other program runs on this CPU meanwhile.
     let head = unsafe { &raw mut (*scratch).head };
     // SAFETY: as above.
     let text: *mut u8 = unsafe { &raw mut (*scratch).text }.cast();
 
-    let (filename_length, text_flags) =
-        kernel_text::<FILENAME_MAX>(&ticket, text, task::filename::<Typed>(program));
+    let mut unread = Unread::nothing();
+    let parent = task::parent::<Typed>(task);
+    let Some(subject) = task::subject::<Typed>(task, parent, &mut unread) else {
+        return ticket.abandon::<Alone>();
+    };
+    let filename_length =
+        kernel_text::<FILENAME_MAX>(text, task::filename::<Typed>(program), &mut unread);
     let mm = task::memory_map::<Typed>(task);
-    let mut image = Image { argv_true_length: 0, argv_start: 0, exe_device: 0, exe_inode: 0 };
-    if !mm.is_null() {
-        (image.argv_start, image.argv_true_length) = task::arguments::<Typed>(mm);
-        (image.exe_device, image.exe_inode) = task::executable::<Typed>(mm);
-    }
+    let executable = mm.and_then(task::executable::<Typed>);
+    let (exe_device, exe_inode) = unread.or_flag(executable, flag::EXECUTABLE_UNKNOWN, (0, 0));
+    let arguments = mm.and_then(task::arguments::<Typed>);
+    let argv_true_length = arguments.map_or(0, |(_, length)| length);
     let after_name = text.wrapping_add(at_most::<FILENAME_MAX>(filename_length));
-    let (argv_length, argv_flags) = argv(&ticket, after_name, &image);
+    let captured = argv(&ticket, after_name, arguments, &mut unread);
+    let argv_length = match captured {
+        Ok(length) => length,
+        Err(flag) => {
+            unread.note(flag);
+            0
+        }
+    };
     let length = size_of::<ExecHead>()
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
     let record = ExecHead {
-        header: ticket.header(length.try_into().unwrap_or(0), text_flags | argv_flags),
-        subject: task::subject::<Typed>(task, task::parent::<Typed>(task)),
-        argv_true_length: image.argv_true_length,
-        exe_inode: image.exe_inode,
-        exe_device: image.exe_device,
+        header: ticket.header::<Alone>(length as u32, &unread),
+        subject,
+        argv_true_length,
+        exe_inode,
+        exe_device,
         filename_length,
         argv_length,
         padding: 0,
@@ -87,59 +99,59 @@ pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) 
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
     ticket.submit_bytes::<Alone, EXEC_MAX>(scratch.cast_const().cast(), length);
-    if argv_flags & flag::ARGV_FAULTED != 0 {
+    if captured.is_err() {
         // Never seen in the wild; the record is out already, with its flag.
         warn!(ctx, "argv of process {} could not be read", record.subject.tgid);
     }
 }
 
-struct Image {
-    argv_true_length: u64,
-    argv_start: u64,
-    exe_device: u32,
-    exe_inode: u64,
-}
-
-/// Copies the arguments to `place`; how many bytes, and what is missing.
+/// Copies the arguments, which lie at a start with a length, to `place`; how many bytes, or the
+/// flag that says why they could not be read.
 #[inline(always)]
-fn argv(ticket: &Ticket, place: *mut u8, image: &Image) -> (u32, u32) {
+fn argv(
+    ticket: &Ticket,
+    place: *mut u8,
+    arguments: Option<(u64, u64)>,
+    unread: &mut Unread,
+) -> Result<u32, u32> {
+    let Some((start, mut wanted)) = arguments else {
+        return Err(flag::ARGV_PLACE_UNKNOWN);
+    };
     if ticket.must_shed() {
         ticket.count_shed::<Alone>();
-        return (0, flag::ARGV_SHED);
+        unread.flags |= flag::ARGV_SHED;
+        return Ok(0);
     }
-    let mut wanted = image.argv_true_length;
     let mut flags = 0;
     if wanted > ARGV_MAX as u64 {
         wanted = ARGV_MAX as u64;
         flags = flag::ARGV_TRUNCATED;
     }
     let length = wanted as u32;
-    let from = ptr::with_exposed_provenance(image.argv_start as usize);
+    let from = ptr::with_exposed_provenance(start as usize);
     // SAFETY: the verifier proves room for at most ARGV_MAX bytes; the helper takes any address.
     if unsafe { bpf_probe_read_user(place.cast(), length, from) } != 0 {
-        ticket.count_fault::<Alone>();
-        return (0, flag::ARGV_FAULTED);
+        return Err(flag::ARGV_FAULTED);
     }
-    (length, flags)
+    unread.flags |= flags;
+    Ok(length)
 }
 
 /// A record of kind cgroup made.
 #[inline(always)]
 pub(crate) fn cgroup_made(group: Address, path: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::CGROUP_MADE) else { return };
-    let Some(scratch) = CGROUP_SCRATCH.get_ptr_mut(0) else { return };
+    let Some(scratch) = CGROUP_SCRATCH.get_ptr_mut(0) else { return ticket.abandon::<Alone>() };
     // SAFETY: the map's value is a `CgroupScratch`; no other program runs on this CPU meanwhile.
     let head = unsafe { &raw mut (*scratch).head };
     // SAFETY: as above.
     let text: *mut u8 = unsafe { &raw mut (*scratch).path }.cast();
-    let (path_length, flags) = kernel_text::<CGROUP_PATH_MAX>(&ticket, text, path);
+    let Some(cgroup) = task::cgroup::<Typed>(group) else { return ticket.abandon::<Alone>() };
+    let mut unread = Unread::nothing();
+    let path_length = kernel_text::<CGROUP_PATH_MAX>(text, Some(path), &mut unread);
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
-    let record = CgroupHead {
-        header: ticket.header(length.try_into().unwrap_or(0), flags),
-        cgroup: task::cgroup::<Typed>(group),
-        path_length,
-        padding: 0,
-    };
+    let header = ticket.header::<Alone>(length as u32, &unread);
+    let record = CgroupHead { header, cgroup, path_length, padding: 0 };
     // SAFETY: `head` points into the map's value.
     unsafe { head.write(record) };
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
@@ -147,26 +159,39 @@ pub(crate) fn cgroup_made(group: Address, path: Address) {
 }
 
 /// Copies a NUL-terminated kernel string of at most `MAX` bytes to `place`, which has room for one
-/// more; its length without the NUL, and what is missing.
+/// more; its length without the NUL.
 #[inline(always)]
-fn kernel_text<const MAX: usize>(ticket: &Ticket, place: *mut u8, text: Address) -> (u32, u32) {
+fn kernel_text<const MAX: usize>(
+    place: *mut u8,
+    text: Option<Address>,
+    unread: &mut Unread,
+) -> u32 {
+    let Some(text) = text else {
+        unread.note(flag::TEXT_FAULTED);
+        return 0;
+    };
     let room = MAX as u32 + 1;
     // SAFETY: the verifier proves the room; the helper takes any address.
     let copied = unsafe { bpf_probe_read_kernel_str(place.cast(), room, text.cast()) };
     if copied <= 0 {
-        ticket.count_fault::<Alone>();
-        return (0, flag::TEXT_FAULTED);
+        unread.note(flag::TEXT_FAULTED);
+        return 0;
     }
     let length = copied as u32 - 1;
     if length < MAX as u32 {
-        return (length, 0);
+        return length;
     }
     // The copy ends here either way; whether the string does, its next byte tells.
     let mut next = 1_u8;
     let end: *const u8 = text.wrapping_add(MAX);
     // SAFETY: the destination is one byte on the stack; the helper takes any address.
-    let fault = unsafe { bpf_probe_read_kernel((&raw mut next).cast(), 1, end.cast()) };
-    (MAX as u32, if fault == 0 && next == 0 { 0 } else { flag::TEXT_TRUNCATED })
+    if unsafe { bpf_probe_read_kernel((&raw mut next).cast(), 1, end.cast()) } != 0 {
+        // Perhaps it goes on.
+        unread.note(flag::TEXT_TRUNCATED);
+    } else if next != 0 {
+        unread.flags |= flag::TEXT_TRUNCATED;
+    }
+    MAX as u32
 }
 
 /// A length as the verifier can see it bounded.

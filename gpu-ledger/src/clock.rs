@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::unit::{BootNs, Ms, WallUs};
+use crate::unit::{BootNs, Ms, Span, WallUs};
 
 /// One moment on the three clocks, read together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -135,6 +135,31 @@ pub enum BootPlace {
     Twice(BootNs, BootNs),
 }
 
+/// One boot's milliseconds in a row: the grid that bills of this boot are drawn on.
+///
+/// A moment's number is its place on the boot clock, counted so that it is what the wall clock showed
+/// when it was first read. While nobody steps the wall clock the two are the same; after a step the grid
+/// goes on as time does, so whatever happened in between has exactly one place on it, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeline {
+    offset_us: i64,
+}
+
+impl Timeline {
+    /// The millisecond a moment of this boot lies in (floored).
+    #[must_use]
+    pub const fn ms_of(self, at: BootNs) -> u64 {
+        WallUs((at.0 / 1_000).saturating_add_signed(self.offset_us)).ms()
+    }
+
+    /// The interval between two moments; empty where it would run backwards.
+    #[must_use]
+    pub fn span(self, from: BootNs, to: BootNs) -> Span {
+        let from_ms = self.ms_of(from);
+        Span::new(from_ms, self.ms_of(to)).unwrap_or_else(|| Span::at(from_ms))
+    }
+}
+
 /// What the wall clock showed when, learned from [`Stamp`]s given in the order they were read.
 #[derive(Clone, Debug, Default)]
 pub struct ClockHistory {
@@ -236,6 +261,12 @@ impl ClockHistory {
         Some(WallUs((boot.0 / 1_000).saturating_add_signed(anchor.offset_us)))
     }
 
+    /// The grid of this boot's bills. `None` before any reading.
+    #[must_use]
+    pub fn timeline(&self) -> Option<Timeline> {
+        self.anchors.first().map(|anchor| Timeline { offset_us: anchor.offset_us })
+    }
+
     /// All three clocks at `boot`. `None` before any reading.
     #[must_use]
     pub fn stamp_of(&self, boot: BootNs) -> Option<Stamp> {
@@ -330,6 +361,24 @@ mod tests {
     }
 
     #[test]
+    fn a_timeline_is_the_wall_clock_until_that_is_stepped_and_goes_on_as_before() {
+        let mut history = ClockHistory::default();
+        history.observe(stamp(100, 1_000_100, 0));
+        history.observe(stamp(200, 1_060_200, 0));
+        history.observe(stamp(300, 1_000_000, 0));
+        let timeline = history.timeline().unwrap();
+        let at = |boot_ms: u64| timeline.ms_of(BootNs(boot_ms * 1_000_000));
+        assert_eq!(
+            [at(50), at(150), at(250), at(400)],
+            [1_000_050, 1_000_150, 1_000_250, 1_000_400]
+        );
+        let (early, late) = (BootNs(150_000_000), BootNs(400_000_000));
+        assert_eq!(timeline.span(early, late).length(), Ms(250));
+        assert_eq!(timeline.span(late, early), Span::at(1_000_400));
+        assert_eq!(ClockHistory::default().timeline(), None);
+    }
+
+    #[test]
     fn sleep_is_counted_and_unobserved_sleep_is_not_zero() {
         let mut history = ClockHistory::default();
         history.observe(stamp(100, 1_000_100, 50));
@@ -341,6 +390,35 @@ mod tests {
         let mut awake = ClockHistory::default();
         awake.observe(stamp(100, 1_000_100, 0));
         assert_eq!(awake.asleep_between(ms(20), ms(450)), Some(Ms::ZERO));
+    }
+
+    #[test]
+    fn what_the_clock_showed_before_the_oldest_remembered_step_is_not_known_and_not_guessed() {
+        let mut history = ClockHistory::default();
+        let steps = u64::try_from(ANCHORS_MAX).unwrap() + 5;
+        for step in 0..steps {
+            history.observe(stamp(1_000 + step * 10, 1_000_000 + step * 20, 0));
+        }
+        assert_eq!(history.forgotten(), 5);
+        let first = BootNs(1_050_000_000);
+        assert_eq!(history.boot_of(WallUs(1_000_010_000)), Some(BootPlace::Skipped));
+        assert!(history.stepped_between(first.minus_ns(30_000_000), first.minus_ns(20_000_000)));
+        assert!(!history.stepped_between(first, first.plus_ns(1_000_000)));
+        assert_eq!(history.asleep_between(first.minus_ns(1), first), None);
+    }
+
+    #[test]
+    fn what_another_observed_later_is_added_where_it_is_news() {
+        let mut earlier = ClockHistory::default();
+        earlier.observe(stamp(100, 1_000_100, 0));
+        let mut later = ClockHistory::default();
+        later.observe(stamp(200, 1_000_200, 0));
+        earlier.append(&later);
+        assert_eq!(earlier.anchors.len(), 1);
+        let mut stepped = ClockHistory::default();
+        stepped.observe(stamp(300, 1_060_300, 0));
+        earlier.append(&stepped);
+        assert!(earlier.stepped_between(BootNs(200_000_000), BootNs(300_000_000)));
     }
 
     #[test]

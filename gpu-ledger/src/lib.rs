@@ -44,6 +44,7 @@
 #![deny(unsafe_code)]
 
 // Made histories are shared with the tests of the built library, which know this crate by its name.
+// Helpers that are shared with the tests of the built binary call the crate by its name.
 #[cfg(test)]
 extern crate self as gpu_ledger;
 
@@ -68,5 +69,9 @@ mod random;
 pub mod session;
 pub mod settlement;
 pub mod survey;
+#[cfg(test)]
+#[path = "../../tests/support/mod.rs"]
+#[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
+mod support;
 pub mod unit;
 pub mod unknown;

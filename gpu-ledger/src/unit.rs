@@ -3,9 +3,11 @@
 //! Purpose: a millisecond cannot be added to a microsecond, a pid is not a count, and no sum
 //! overflows in silence. May touch: nothing. May not: read a clock, round for display.
 //!
-//! The bill's grid is the **millisecond of the wall clock**: the driver reports a span's length in
-//! whole milliseconds and its start in microseconds, so every edge is floored to the grid once, when
-//! a [`Span`] is made, and all arithmetic after that is exact.
+//! The bill's grid is the **millisecond**: the driver reports a span's length in whole milliseconds
+//! and its start in microseconds, so every edge is floored to the grid once, when a [`Span`] is made, and
+//! all arithmetic after that is exact. What numbers the milliseconds is the boot clock
+//! ([`crate::clock::Timeline`]): the wall clock is what the driver stamps rows with and what people
+//! read, and orders nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -144,7 +146,8 @@ impl fmt::Display for GpuUuid {
     }
 }
 
-/// A half-open interval `[from, to)` of wall-clock milliseconds since 1970.
+/// A half-open interval `[from, to)` of milliseconds, all of one grid: on a bill of its
+/// [`crate::clock::Timeline`], in a driver's row of the wall clock since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Span {
     from: u64,
@@ -164,7 +167,8 @@ impl Span {
         Self { from: ms, to: ms }
     }
 
-    /// The span of a driver row: its start floored to the grid, its length exactly `held`.
+    /// The span of a driver row, on the wall clock: its start floored to the grid, its length exactly
+    /// `held`.
     /// `None` where the end lies past the end of time (a wrapped `time`).
     #[must_use]
     pub const fn of_row(start: WallUs, held: Ms) -> Option<Self> {

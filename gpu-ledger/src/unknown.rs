@@ -76,7 +76,8 @@ closed_list! {
         PredatesCoverage = "predates-coverage",
         /// The agent was not running when the process lived.
         AgentDown = "agent-down",
-        /// Kernel events were lost in the interval that would have named it.
+        /// Kernel events were lost in the interval that would have named it, or its fork event could
+        /// not say whose child it is.
         EventLost = "event-lost",
         /// The lifetime was known and forgotten under a memory limit.
         IdentityEvicted = "identity-evicted",
@@ -94,7 +95,8 @@ closed_list! {
     GapCause {
         /// The agent was not running.
         AgentDown = "agent-down",
-        /// The kernel's ring was full: events were lost and counted.
+        /// Events were lost and counted: the kernel's ring was full, or whom they are about could
+        /// not be read.
         EventLost = "event-lost",
         /// No dead row of the last read survived, so rows may have been evicted unread.
         RowsPossiblyEvicted = "rows-possibly-evicted",

@@ -1,6 +1,6 @@
 //! Who touched an NVIDIA character device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gpu_ledger::kernel::{DeviceTouch, DeviceTouchState, Event, TracerOptions};
 use gpu_ledger::unit::Pid;
@@ -9,15 +9,19 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use crate::support::{Watch, skip, watch};
 
 /// A device node of this test, removed at its end.
-struct Node(PathBuf);
+pub(crate) struct Node(PathBuf);
 
 impl Node {
-    fn make(major: u32, minor: u32) -> Self {
+    pub(crate) fn make(major: u32, minor: u32) -> Self {
         let name = format!("device-{}-{major}-{minor}", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, &path, FileType::CharacterDevice, mode, makedev(major, minor)).unwrap();
         Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -55,7 +59,7 @@ fn an_open_of_a_watched_device_is_seen_though_no_driver_answers() {
     let touches: Vec<_> = own_touches(&watch).collect();
     assert_eq!(touches.len(), 1, "one open, and neither mknod nor /dev/null's number");
     assert_eq!((touches[0].major, touches[0].minor), (195, 7));
-    assert_eq!(touches[0].subject.uid, rustix::process::getuid().as_raw());
+    assert_eq!(touches[0].subject.uid, Some(rustix::process::getuid().as_raw()));
 }
 
 #[test]
@@ -69,5 +73,5 @@ fn device_touch_that_cannot_be_attached_is_off_with_its_cause_and_nothing_else_i
     };
     assert!(reason.contains("device_touch"), "{reason}");
     let pid = watch.act(&["exit", "3"]);
-    assert_eq!(watch.exit_of(pid).wait_status, 3 << 8);
+    assert_eq!(watch.exit_of(pid).wait_status, Some(3 << 8));
 }

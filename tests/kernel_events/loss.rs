@@ -1,6 +1,6 @@
 //! Nothing is lost uncounted: `produced = received + lost`, per CPU and per kind.
 
-use gpu_ledger::kernel::TracerOptions;
+use gpu_ledger::kernel::{ProcessKey, TracerOptions};
 use gpu_ledger_ebpf::kind;
 
 use crate::support::{children, execs, exits, watch};
@@ -20,13 +20,13 @@ fn a_storm_of_processes_arrives_whole() {
     assert!(watch.losses.is_empty());
     let mut born = children(&watch.events, pid);
     assert_eq!(born.len(), SPAWNED);
-    let of_storm = |parent| parent == pid;
+    let of_storm = |parent: Option<ProcessKey>| parent.is_some_and(|parent| parent.pid == pid);
     let mut imaged: Vec<_> = execs(&watch.events)
-        .filter(|it| of_storm(it.subject.parent.pid))
+        .filter(|it| of_storm(it.subject.parent))
         .map(|it| it.subject.key)
         .collect();
     let mut ended: Vec<_> = exits(&watch.events)
-        .filter(|it| of_storm(it.subject.parent.pid))
+        .filter(|it| of_storm(it.subject.parent))
         .map(|it| it.subject.key)
         .collect();
     for keys in [&mut born, &mut imaged, &mut ended] {
@@ -55,7 +55,7 @@ fn a_reader_that_pauses_loses_exactly_what_is_counted() {
     let counts = watch.quiet();
     // And once more with a reader: what comes after a loss is received again.
     let pid = watch.act(&["exit", "31"]);
-    assert_eq!(watch.exit_of(pid).wait_status, 31 << 8);
+    assert_eq!(watch.exit_of(pid).wait_status, Some(31 << 8));
     assert!(counts.lost().total() > 0, "1,000 processes do not fit into 64 KiB");
     assert!(counts.argv_shed() > 0, "argv goes before identity");
     assert!(counts.ring_fill_bytes_max() <= 65_536);

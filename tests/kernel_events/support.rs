@@ -129,7 +129,7 @@ pub(crate) fn exits(events: &[Event]) -> impl Iterator<Item = &Exit> {
 
 /// Keys of the processes that `parent` forked.
 pub(crate) fn children(events: &[Event], parent: Pid) -> Vec<ProcessKey> {
-    let of_parent = |subject: &Subject| subject.parent.pid == parent;
+    let of_parent = |subject: &Subject| subject.parent.is_some_and(|it| it.pid == parent);
     forks(events).map(|it| &it.subject).filter(|it| of_parent(it)).map(|it| it.key).collect()
 }
 

@@ -375,6 +375,7 @@ fn check_report(report: &Value) {
         let parts = of("alone_ms") + of("shared_ms") + of("free_ms") + of("uncovered_ms");
         assert_eq!(parts, of("period_ms"), "the statement does not close: {gpu}");
     }
+    assert_eq!(crate::explained::contradictions(report), Vec::<String>::new(), "{report}");
     if report["driver"].is_null() {
         assert_eq!(report["gpus"], serde_json::json!([]), "figures without a driver");
     }

@@ -237,6 +237,9 @@ fn whole(report: &Value) -> Vec<Fault> {
         let parts = ms("alone_ms") + ms("shared_ms") + ms("free_ms") + ms("uncovered_ms");
         claim(parts == ms("period_ms"), format!("does not close: {gpu}"));
     }
+    for what in crate::explained::contradictions(report) {
+        claim(false, what);
+    }
     let events = &report["events"];
     let count = |part: &str| events[part].as_u64().unwrap();
     let balances = count("produced") == count("received") + count("lost");

@@ -49,6 +49,11 @@ fn stepped(us: i64) {
     let accounts = ended.report()["command"]["accounts"].as_array().unwrap();
     let priced: u64 = accounts.iter().map(|one| one["span_ms_total"].as_u64().unwrap()).sum();
     assert!(priced < 1_000, "{accounts:?}");
+    // Every moment has one place on the boot clock: the step hides none of them.
+    assert_eq!(ended.gpu_ms("uncovered_ms"), 0, "{}", ended.report()["gpus"]);
+    assert_eq!(ended.gaps(), Vec::<&str>::new());
+    let (held_ms, period_ms) = (ended.gpu_ms("alone_ms"), ended.gpu_ms("period_ms"));
+    assert!(held_ms >= 1_200 && period_ms < 3_600_000, "{held_ms} {period_ms}");
     if us > 0 {
         assert!(disputed["held_ms"].as_u64().unwrap() >= 3_600_000, "{disputed}");
     }

@@ -26,6 +26,20 @@ fn first(sim: &Sim, name: &str, words: &[&str]) -> u32 {
     job.id()
 }
 
+/// A job that ran under a pid, and was read when it was dead.
+fn first_read(sim: &Sim) -> u32 {
+    let pid = first(sim, "ollama", &["--ms", "30"]);
+    sim.until_ended(1);
+    sim.reads_pass(1);
+    pid
+}
+
+/// Runs the second job under the pid of the first; what really happened.
+fn second(sim: &Sim, pid: u32) -> Vec<Row> {
+    again(sim, pid, "xtts", &["--ms", "30"]);
+    sim.until_ended(2)
+}
+
 fn names(report: &Value) -> Vec<Option<String>> {
     settlements(report).into_iter().map(|one| one.program).collect()
 }
@@ -37,11 +51,8 @@ fn a_reused_pid_that_was_read_in_between_is_two_settlements_each_to_its_own_name
     }
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&[]);
-    let pid = first(&sim, "ollama", &["--ms", "30"]);
-    sim.until_ended(1);
-    sim.reads_pass(1);
-    again(&sim, pid, "xtts", &["--ms", "30"]);
-    let truth = sim.until_ended(2);
+    let pid = first_read(&sim);
+    let truth = second(&sim, pid);
     assert!(truth.iter().all(|row| row.pid == pid));
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), []);
@@ -55,9 +66,7 @@ fn a_dead_row_that_hides_the_pids_next_holder_does_not_lend_it_its_name() {
     }
     let sim = Sim::start(&["--gpus", "1"]);
     let watching = sim.watch(&[]);
-    let pid = first(&sim, "ollama", &["--ms", "30"]);
-    sim.until_ended(1);
-    sim.reads_pass(1);
+    let pid = first_read(&sim);
     let mut actor = sim.program("reuse");
     actor.args(["--pid", &pid.to_string(), "--"]).arg(sim.program_called("xtts"));
     let mut actor = actor.args(["work", "--ms", "100000"]).spawn().unwrap();
@@ -86,8 +95,7 @@ fn a_reused_pid_that_was_not_read_in_between_loses_one_row_and_misnames_none() {
     sim.lists_fail();
     let pid = first(&sim, "ollama", &["--ms", "30"]);
     sim.until_ended(1);
-    again(&sim, pid, "xtts", &["--ms", "30"]);
-    let truth = sim.until_ended(2);
+    let truth = second(&sim, pid);
     sim.fault("heal");
     let report = watching.report();
     // Opened and replaced within one read interval: what the driver's rules hide from any reader.
@@ -113,8 +121,7 @@ fn a_row_seen_open_and_overwritten_before_it_was_read_final_is_a_gap_of_one() {
     let pid = actor.pid();
     actor.told("close");
     actor.end();
-    again(&sim, pid, "xtts", &["--ms", "30"]);
-    sim.until_ended(2);
+    second(&sim, pid);
     sim.fault("heal");
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), []);
@@ -160,8 +167,7 @@ fn a_reused_pid_whose_first_holder_left_a_duplicate_that_is_closed_again_is_two_
     let pid = first(&sim, "ollama", &["--ms", "30", "--hold-fd-ms", "300"]);
     sim.until_ended(1);
     sim.reads_pass(1);
-    again(&sim, pid, "xtts", &["--ms", "30"]);
-    sim.until_ended(2);
+    second(&sim, pid);
     let report = watching.report();
     assert_eq!(sim.faults_of(&report), []);
     assert_eq!(names(&report), [Some("ollama".to_owned()), Some("xtts".to_owned())]);

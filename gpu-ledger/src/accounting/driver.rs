@@ -198,8 +198,8 @@ impl Driver {
             workers.insert(gpu.uuid.clone(), worker);
         }
         // The last reference goes with the last worker's thread: shutting down is a driver call too.
-        let closer = std::thread::Builder::new().name("nvml-close".to_owned());
-        closer.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
+        let thread = std::thread::Builder::new().name("nvml-close".to_owned());
+        thread.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
         let (clock, call_deadline) = (options.clock, options.call_deadline);
         let told = BTreeMap::new();
         Ok((facts, gpus, Self { workers, closed, outcomes, told, clock, call_deadline }))

@@ -10,6 +10,7 @@
 //!                          │ schedule: when to read (pure)
 //!                          │ harvest:  each final row once, continuity (pure)
 //!                          └ busy:     how busy, as a range (pure)
+//! sight: when a GPU's rows were in sight, from its reads (pure)
 //! ```
 
 pub mod busy;
@@ -19,6 +20,7 @@ pub mod harvest;
 pub mod nvml;
 pub mod reading;
 pub mod schedule;
+pub mod sight;
 pub mod worker;
 
 use crate::clock::Stamp;

@@ -36,6 +36,34 @@ pub enum ReadContent {
     Failed(Unknown),
 }
 
+/// What became of the list that a read asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListingState {
+    /// It came, under a mode that was on before and after.
+    Listed,
+    /// Accounting is off: there is nothing to list.
+    AccountingOff,
+    /// It did not come, was not believed, or a row on it could not be read, for this reason.
+    Missing(UnknownReason),
+}
+
+impl ListingState {
+    /// Of a read.
+    #[must_use]
+    pub fn of(content: &ReadContent) -> Self {
+        match content {
+            ReadContent::AccountingOff => Self::AccountingOff,
+            ReadContent::ModeChanged { .. } => {
+                Self::Missing(UnknownReason::AccountingModeChangedDuringRead)
+            }
+            ReadContent::Failed(unknown) => Self::Missing(unknown.reason),
+            ReadContent::Listed(listing) => {
+                listing.unanswered().map_or(Self::Listed, |unknown| Self::Missing(unknown.reason))
+            }
+        }
+    }
+}
+
 /// A pid list and the answers to the questions it raised.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
@@ -49,10 +77,13 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Whether every question was answered: a row that cannot be read may be anybody's.
+    /// The first question that failed: a row that cannot be read may be anybody's.
     #[must_use]
-    pub fn is_answered(&self) -> bool {
-        !self.answers.values().any(|answer| matches!(answer, Answer::Unread(_)))
+    pub fn unanswered(&self) -> Option<&Unknown> {
+        self.answers.values().find_map(|answer| match answer {
+            Answer::Unread(unknown) => Some(unknown),
+            Answer::Row(_) | Answer::Gone => None,
+        })
     }
 }
 
@@ -165,6 +196,14 @@ pub enum Finding {
         /// How many in this read.
         count: u64,
     },
+}
+
+impl Finding {
+    /// The gap, where it is one.
+    #[must_use]
+    pub fn into_gap(self) -> Option<Gap> {
+        if let Self::Gap(gap) = self { Some(gap) } else { None }
+    }
 }
 
 /// What one read meant.

@@ -17,7 +17,7 @@ use super::calls::{CallWatch, Calls, ReadCost, Stalled, timed_out};
 use super::harvest::Harvest;
 use super::nvml::{GpuHandle, Library, MigState};
 use super::reading::{
-    Answer, Finding, GpuRead, Holder, Listing, Observation, OpenRow, ReadContent,
+    Answer, Finding, GpuRead, Holder, Listing, ListingState, Observation, OpenRow, ReadContent,
 };
 use super::schedule::{Awaited, Schedule};
 use crate::clock::{Clock, Stamp};
@@ -40,29 +40,6 @@ pub struct ReadRequest {
     pub touching_exits: Option<u64>,
 }
 
-/// What became of the list that a read asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ListingState {
-    /// It came, under a mode that was on before and after.
-    Listed,
-    /// Accounting is off: there is nothing to list.
-    AccountingOff,
-    /// It did not come, was not believed, or a row on it could not be read.
-    Missing,
-}
-
-impl ListingState {
-    fn of(content: &ReadContent) -> Self {
-        match content {
-            ReadContent::Listed(listing) if listing.is_answered() => Self::Listed,
-            ReadContent::AccountingOff => Self::AccountingOff,
-            ReadContent::Listed(_) | ReadContent::ModeChanged { .. } | ReadContent::Failed(_) => {
-                Self::Missing
-            }
-        }
-    }
-}
-
 /// What one read brought.
 #[derive(Clone, Debug)]
 pub struct ReadOutcome {
@@ -76,6 +53,10 @@ pub struct ReadOutcome {
     pub listing: ListingState,
     /// What it brought to light, in order.
     pub findings: Vec<Finding>,
+    /// The gaps that would have to be said if no further read came; none where `last`.
+    pub in_doubt: Vec<Gap>,
+    /// See [`Harvest::exits_unwitnessed`].
+    pub exits_unwitnessed: u64,
     /// Rows that run now.
     pub open: Vec<OpenRow>,
     /// Who held the device, where that was asked; without the lists that failed.
@@ -231,7 +212,7 @@ impl GpuWorker {
         answer
     }
 
-    pub(super) const fn watch(&self) -> &CallWatch {
+    pub(crate) const fn watch(&self) -> &CallWatch {
         &self.watch
     }
 
@@ -379,9 +360,11 @@ impl<'library> Reader<'library> {
         let listing = ListingState::of(&content);
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
         self.price_busy(&mut seen, &mut disagreement);
+        let mut in_doubt = self.harvest.in_doubt(window.ended);
         if last {
-            seen.findings.extend(self.harvest.close(window.ended));
+            seen.findings.append(&mut in_doubt);
         }
+        let in_doubt = in_doubt.into_iter().filter_map(Finding::into_gap).collect();
         for stalled in self.calls.take_stalled() {
             seen.findings.push(self.stall_gap(stalled));
             seen.unknowns.push(timed_out(stalled.call, Some(self.harvest.gpu())));
@@ -393,6 +376,8 @@ impl<'library> Reader<'library> {
             sweep,
             listing,
             findings: seen.findings,
+            in_doubt,
+            exits_unwitnessed: self.harvest.exits_unwitnessed(),
             open: self.harvest.open(),
             holders,
             dead_rows: self.harvest.dead_rows(),

@@ -1,23 +1,29 @@
 //! When the holders of a GPU could not be seen.
 
+use crate::clock::{Stamp, Timeline};
 use crate::coverage::{Coverage, Gap, hides_rows};
 use crate::unit::{GpuUuid, Span};
 
 /// The parts of `period` in which a holder of this GPU may have gone unseen: outside coverage, and in
-/// gaps of driver rows. They may overlap, as [`super::statement()`] allows.
+/// gaps of driver rows; everything by the boot clock. They may overlap, as [`super::statement()`] allows.
 ///
 /// A loss of process events alone is none of them: it costs names, while the driver's rows
 /// still say that the GPU was held, and by how many.
 #[must_use]
-pub fn blind_spans(period: Span, coverage: &Coverage, gpu: &GpuUuid) -> Vec<Span> {
-    let before = Span::new(period.from_ms(), coverage.start.wall.ms());
-    let after = Span::new(coverage.end.wall.ms(), period.to_ms());
+pub fn blind_spans(
+    period: Span,
+    timeline: Timeline,
+    coverage: &Coverage,
+    gpu: &GpuUuid,
+) -> Vec<Span> {
+    let ms_of = |stamp: Stamp| timeline.ms_of(stamp.boot);
+    let before = Span::new(period.from_ms(), ms_of(coverage.start));
+    let after = Span::new(ms_of(coverage.end), period.to_ms());
     let of_this = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
     let gaps =
         coverage.gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this).map(|gap| {
-            let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
-            // A clock that was stepped back inside the gap swaps its edges; a millisecond that is
-            // only touched was not wholly seen either.
+            let (from, to) = (ms_of(gap.from), ms_of(gap.to));
+            // A millisecond that is only touched was not wholly seen either.
             Span::new(from.min(to), from.max(to).saturating_add(1))
         });
     let all = [before, after].into_iter().chain(gaps).flatten();
@@ -29,7 +35,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clock::Stamp;
+    use crate::clock::ClockHistory;
     use crate::unit::{BootNs, WallUs};
     use crate::unknown::GapCause;
 
@@ -42,6 +48,12 @@ mod tests {
         GpuUuid(Arc::from(uuid))
     }
 
+    fn timeline() -> Timeline {
+        let mut history = ClockHistory::default();
+        history.observe(stamp(0));
+        history.timeline().unwrap()
+    }
+
     fn gap(cause: GapCause, of: Option<&str>, from_ms: u64, to_ms: u64) -> Gap {
         Gap { cause, gpu: of.map(gpu), from: stamp(from_ms), to: stamp(to_ms), size: None }
     }
@@ -51,15 +63,26 @@ mod tests {
         let gaps = vec![
             gap(GapCause::NvmlCallTimeout, Some("GPU-a"), 300, 399),
             gap(GapCause::RowsPossiblyEvicted, Some("GPU-b"), 500, 599),
-            gap(GapCause::AgentDown, None, 710, 700),
+            gap(GapCause::AgentDown, None, 700, 710),
             gap(GapCause::EventLost, None, 800, 900),
         ];
         let coverage = Coverage { start: stamp(100), end: stamp(1_000), gaps };
         let span = |from, to| Span::new(from, to).unwrap();
-        let blind = |uuid| blind_spans(span(50, 1_100), &coverage, &gpu(uuid));
+        let blind = |uuid| blind_spans(span(50, 1_100), timeline(), &coverage, &gpu(uuid));
         let outside = [span(50, 100), span(1_000, 1_100)];
         assert_eq!(blind("GPU-a"), [&outside[..], &[span(300, 400), span(700, 711)]].concat());
         assert_eq!(blind("GPU-b"), [&outside[..], &[span(500, 600), span(700, 711)]].concat());
-        assert_eq!(blind_spans(span(150, 250), &coverage, &gpu("GPU-a")), []);
+        assert_eq!(blind_spans(span(150, 250), timeline(), &coverage, &gpu("GPU-a")), []);
+    }
+
+    #[test]
+    fn a_gap_lies_where_the_boot_clock_has_it_however_the_wall_clock_was_stepped() {
+        let mut gap = gap(GapCause::EpochBroken, Some("GPU-a"), 300, 399);
+        gap.from.wall = WallUs(9_000_000);
+        gap.to.wall = WallUs(1);
+        let coverage = Coverage { start: stamp(0), end: stamp(1_000), gaps: vec![gap] };
+        let period = Span::new(0, 1_000).unwrap();
+        let blind = blind_spans(period, timeline(), &coverage, &gpu("GPU-a"));
+        assert_eq!(blind, [Span::new(300, 400).unwrap()]);
     }
 }

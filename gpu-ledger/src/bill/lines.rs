@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{BillError, Holding, Kind, Parts, Statement, statement};
+use crate::clock::{BootPlace, Timeline};
 use crate::settlement::{Account, Balance, Settlement};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::{DisputeReason, NamelessReason};
@@ -26,7 +27,7 @@ pub enum Booked<A = Account> {
     /// Billed by its overlap with the period.
     Placed(Holding<A>),
     /// In the total with the driver's milliseconds as they are, unpriced: its interval cannot be trusted.
-    /// It belongs to the period in which it was read.
+    /// It belongs to the period in which it was read, by the boot clock.
     Disputed {
         /// Why.
         reason: DisputeReason,
@@ -34,17 +35,17 @@ pub enum Booked<A = Account> {
         account: A,
         /// What the driver said.
         raw: Ms,
-        /// End of the read that first showed it final, on the bill's grid.
+        /// End of the read that first showed it final, on the bill's grid: a place on the boot clock.
         at_ms: u64,
-        /// The interval that it most likely held the GPU in, never past that read: others did not
-        /// hold the GPU alone then.
+        /// The interval that it most likely held the GPU in, on the same grid and never past that read:
+        /// others did not hold the GPU alone then.
         likely: Option<Holding<A>>,
     },
     /// It has no interval, as the driver gave no start time.
     NoStartTime {
         /// What the driver said.
         raw: Ms,
-        /// End of the read that first showed it final, on the bill's grid.
+        /// End of the read that first showed it final, on the bill's grid: a place on the boot clock.
         at_ms: u64,
     },
 }
@@ -61,27 +62,56 @@ impl<A> Booked<A> {
     }
 }
 
-/// How a settlement goes onto a bill.
+/// How a settlement goes onto a bill that is drawn on the timeline of the settlement's boot. The wall
+/// clock that the driver stamped the row with is not looked at again: where its start lies on the boot
+/// clock the settlement says.
 #[must_use]
-pub fn booked<A: Clone>(settlement: &Settlement, account: A) -> Booked<A> {
-    let (raw, at_ms) = (settlement.row.held, settlement.seen.ended.wall.ms());
+pub fn booked<A: Clone>(settlement: &Settlement, account: A, timeline: Timeline) -> Booked<A> {
+    let raw = settlement.row.held;
+    let at_ms = timeline.ms_of(settlement.seen.ended.boot);
     let pid = settlement.row.pid;
-    let Some(start) = settlement.row.start else {
+    if settlement.row.start.is_none() {
         return Booked::NoStartTime { raw, at_ms };
-    };
-    match (settlement.dispute, settlement.span) {
-        (None, Some(span)) => Booked::Placed(Holding { span, pid, account, kind: Kind::Settled }),
-        (dispute, span) => {
-            let end_ms = span.map_or(at_ms, |span| span.to_ms().min(at_ms));
-            let likely = Span::new(start.ms(), end_ms);
-            let holding =
-                |span| Holding { span, pid, account: account.clone(), kind: Kind::Disputed };
-            let likely = likely.map(holding);
-            // A row without an interval has wrapped, which is a contradiction to the clock.
-            let reason = dispute.unwrap_or(DisputeReason::ClockStep);
-            Booked::Disputed { reason, account, raw, at_ms, likely }
-        }
     }
+    let length = settlement.span.map(Span::length);
+    if let (None, Some(length), Some(BootPlace::Once(start))) =
+        (settlement.dispute, length, settlement.started)
+        && let start_ms = timeline.ms_of(start)
+        && let Some(span) = Span::new(start_ms, start_ms.saturating_add(length.0))
+    {
+        return Booked::Placed(Holding { span, pid, account, kind: Kind::Settled });
+    }
+    let likely = likely(settlement.started, length, at_ms, timeline).map(|span| Holding {
+        span,
+        pid,
+        account: account.clone(),
+        kind: Kind::Disputed,
+    });
+    // A row without an interval has wrapped, which is a contradiction to the clock.
+    let reason = settlement.dispute.unwrap_or(DisputeReason::ClockStep);
+    Booked::Disputed { reason, account, raw, at_ms, likely }
+}
+
+/// The interval of a row that contradicts the clock: wide rather than narrow, as it says that others
+/// did not hold the GPU alone. `None` where neither start nor length is known.
+fn likely(
+    started: Option<BootPlace>,
+    length: Option<Ms>,
+    at_ms: u64,
+    timeline: Timeline,
+) -> Option<Span> {
+    let (from_ms, start_latest_ms) = match (started, length) {
+        (Some(BootPlace::Once(at)), _) => (timeline.ms_of(at), timeline.ms_of(at)),
+        (Some(BootPlace::Twice(one, other)), _) => (timeline.ms_of(one), timeline.ms_of(other)),
+        // It was over when it was read, and most likely not for long.
+        (Some(BootPlace::Skipped) | None, Some(length)) => {
+            let from_ms = at_ms.saturating_sub(length.0);
+            (from_ms, from_ms)
+        }
+        (Some(BootPlace::Skipped) | None, None) => return None,
+    };
+    let end_ms = length.and_then(|length| start_latest_ms.checked_add(length.0));
+    Span::new(from_ms, end_ms.map_or(at_ms, |end_ms| end_ms.min(at_ms)))
 }
 
 /// All that is known of one GPU.

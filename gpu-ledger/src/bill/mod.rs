@@ -2,6 +2,9 @@
 //!
 //! Purpose: from spans to alone, shared, free and uncovered time, per GPU and account. May touch:
 //! nothing. May not: read a source, use a float, round before text is rendered.
+//! Clocks: every interval and every moment here is on one grid, the milliseconds of the boot clock
+//! ([`crate::clock::Timeline`]). What a row's own wall-clock stamps say of it was decided when it was
+//! settled; no clock is compared here, and a stepped wall clock moves nothing from one period to another.
 //! Invariant: per GPU and period, alone + shared + free + uncovered = period, to the millisecond;
 //! every settlement stands on exactly one line. Either failing is an error, never a printed figure.
 #![deny(clippy::arithmetic_side_effects)]

@@ -15,7 +15,8 @@
 
 use super::BillError;
 use super::intervals::{Lane, sweep};
-use crate::unit::{Ms, Pid, Span, WallUs};
+use crate::clock::{BootPlace, Timeline};
+use crate::unit::{BootNs, Ms, Pid, Span};
 use crate::unknown::{Observed, UnknownReason};
 
 use std::collections::BTreeMap;
@@ -222,12 +223,18 @@ pub fn sharers<A: Ord + Clone>(
     with
 }
 
-/// The span that a row still running has accrued by `now`. Unknown where it begins after `now`: the
-/// clock was stepped back under it.
+/// The span that a row still running has accrued by `now`, on the bill's grid. Unknown where its start
+/// has no one place before `now`: the wall clock, which the driver stamped it with, was stepped.
 #[must_use]
-pub const fn accrued(start: WallUs, now: WallUs) -> Observed<Span> {
-    match Span::new(start.ms(), now.ms()) {
-        Some(span) => Observed::Known(span),
+pub fn accrued(started: Option<BootPlace>, now: BootNs, timeline: Timeline) -> Observed<Span> {
+    let start = match started {
+        Some(BootPlace::Once(at)) => Some(at),
+        // After a step back the same time lies ahead as well, where no start can have been yet.
+        Some(BootPlace::Twice(first, second)) => Some(first).filter(|_| second > now),
+        Some(BootPlace::Skipped) | None => None,
+    };
+    match start.filter(|start| *start <= now) {
+        Some(start) => Observed::Known(timeline.span(start, now)),
         None => Observed::Unknown(UnknownReason::ClockStep),
     }
 }

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::{BootPlace, ClockHistory, Stamp, Timeline};
 use crate::random::{Random, histories};
 use crate::settlement::{Account, Balance};
-use crate::unit::WallUs;
+use crate::unit::{BootNs, WallUs};
 use crate::unknown::{DisputeReason, NamelessReason, Observed};
 
 const KINDS: [Kind; 4] = [Kind::Settled, Kind::Open, Kind::Disputed, Kind::NoDriverRow];
@@ -338,11 +339,29 @@ fn a_statement_that_does_not_close_is_an_error_that_names_its_parts() {
     assert!(error.to_string().contains("alone 1 + shared 2 + free 3 + uncovered 5"));
 }
 
+fn boot_ms(ms: u64) -> BootNs {
+    BootNs(ms * 1_000_000)
+}
+
+/// The wall clock was a million milliseconds ahead of the boot clock when it was first read.
+fn timeline() -> Timeline {
+    let stamp = Stamp { boot: boot_ms(0), mono_ns: 0, wall: WallUs(1_000_000_000) };
+    let mut history = ClockHistory::default();
+    history.observe(stamp);
+    history.timeline().unwrap()
+}
+
 #[test]
-fn a_running_row_accrues_and_one_from_the_future_is_unknown() {
-    let start = WallUs(1_999);
-    assert_eq!(accrued(start, WallUs(5_000)), Observed::Known(span(1, 5)));
-    assert!(accrued(WallUs(9_000_000), start).known().is_none());
+fn a_running_row_accrues_and_one_without_one_place_in_the_past_is_unknown() {
+    let of = |started, now| accrued(started, boot_ms(now), timeline());
+    let known = Observed::Known(span(1_000_001, 1_000_005));
+    let start = BootNs(1_999_000);
+    assert_eq!(of(Some(BootPlace::Once(start)), 5), known);
+    assert_eq!(of(Some(BootPlace::Twice(start, boot_ms(9))), 5), known);
+    let places = [Some(BootPlace::Twice(start, boot_ms(4))), Some(BootPlace::Skipped), None];
+    for unplaced in places.into_iter().chain([Some(BootPlace::Once(boot_ms(6)))]) {
+        assert!(of(unplaced, 5).known().is_none(), "{unplaced:?}");
+    }
 }
 
 #[test]

@@ -102,6 +102,12 @@ impl Host {
         self.processes.touched_count
     }
 
+    /// Whether any open of a GPU's device file was seen.
+    #[must_use]
+    pub fn saw_open_of(&self, minor: u32) -> bool {
+        self.processes.minors_opened.contains(&minor)
+    }
+
     /// Processes that touched a GPU and ended without a row.
     #[must_use]
     pub const fn touched_without_row(&self) -> u64 {

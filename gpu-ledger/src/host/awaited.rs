@@ -155,7 +155,8 @@ impl Host {
     /// When the oldest of the last good reads of each GPU began; `None` while one has none.
     #[must_use]
     pub fn reads_began(&self) -> Option<BootNs> {
-        let reads = self.gpus.values().map(|gpu| gpu.last_proof().map(|window| window.began.boot));
+        let reads =
+            self.gpus.values().map(|gpu| gpu.sight.last_proof().map(|window| window.began.boot));
         reads.min().flatten()
     }
 
@@ -199,7 +200,7 @@ impl Host {
             return false;
         }
         // One that hangs or fails is not waited for: its last read was tried.
-        let read = self.gpus.values().all(|gpu| gpu.stalled || gpu.was_read_after(ended));
+        let read = self.gpus.values().all(|gpu| gpu.is_stalled() || gpu.was_read_after(ended));
         // Without a command the whole host is what was asked about.
         let whole = self.followed.as_ref().is_none_or(|followed| !followed.is_found());
         let open = self.gpus.values().flat_map(|gpu| &gpu.open);
@@ -213,7 +214,10 @@ impl Host {
 
     pub(super) fn take_process_news(&mut self) {
         for news in self.processes.take_news() {
-            self.push(Some(news));
+            match news {
+                News::Forgotten { what, gpu, count } => self.forgot(what, gpu.as_ref(), count),
+                news => self.push(Some(news)),
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::note::{Ancestor, Bearer, NamedCgroup, Whose};
 use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
 use crate::clock::BootPlace;
-use crate::identity::Program;
+use crate::identity::{Basis, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, account_of, identify};
 use crate::unit::{BootNs, Pid};
@@ -31,10 +31,10 @@ impl Host {
     /// What is known about a row's pid.
     pub(super) fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
         let processes = &self.processes;
-        let at = row.start.and_then(|start| match processes.history.boot_of(start)? {
-            BootPlace::Once(at) => Some(at),
-            BootPlace::Twice(..) | BootPlace::Skipped => None,
-        });
+        let at = match self.place_of(row) {
+            Some(BootPlace::Once(at)) => Some(at),
+            Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => None,
+        };
         let evicted = at.filter(|at| processes.lifetimes.evicted_at(row.pid, *at));
         Evidence {
             lifetimes: processes.lifetimes.of_pid(row.pid).collect(),
@@ -45,6 +45,12 @@ impl Host {
             journaled: row.key().and_then(|key| self.journaled.get(&key)),
             host: &self.name,
         }
+    }
+
+    /// Where a row's start, which the driver stamped with the wall clock, lies on the boot clock.
+    #[must_use]
+    pub fn place_of(&self, row: &Row) -> Option<BootPlace> {
+        row.start.and_then(|start| self.processes.history.boot_of(start))
     }
 
     /// Whose a row is that still runs, by its start.
@@ -60,8 +66,10 @@ impl Host {
         Standing {
             account: self.call(row, &attribution).0,
             of_command: self.is_of_command(&attribution),
+            // What a journal remembers was written while the process lived.
             is_dead: attribution
                 .named()
+                .filter(|named| named.image.basis != Basis::Journal)
                 .map_or_else(|| self.is_dead(row.pid), |named| named.ended.is_some()),
         }
     }
@@ -70,8 +78,7 @@ impl Host {
     pub(super) fn call(&self, row: &Row, attribution: &Attribution) -> (Account, Option<Program>) {
         let lifetimes = &self.processes.lifetimes;
         let program = attribution.named().and_then(|named| {
-            let started = row.start.and_then(|start| self.processes.history.boot_of(start));
-            let at = match started {
+            let at = match self.place_of(row) {
                 Some(BootPlace::Once(at)) => at,
                 Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
             };

@@ -47,7 +47,7 @@ use self::take::row_of;
 use crate::accounting::RowKey;
 use crate::accounting::driver::{GpuFacts, Report, Stall};
 use crate::clock::Stamp;
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, Gap};
 use crate::identity::{CgroupPaths, Snapshot};
 use crate::kernel::ProcessKey;
 use crate::settlement::{Books, Named, SettlementError};
@@ -57,7 +57,7 @@ use crate::unknown::Unknown;
 /// Ended processes that touched a GPU and for whose rows is waited.
 pub const AWAITING_ROW_MAX: usize = 16_384;
 /// Settlements that wait to be acknowledged.
-pub const UNACKNOWLEDGED_MAX: usize = 65_536;
+pub const UNACKNOWLEDGED_MAX: usize = 16_384;
 /// Different UNKNOWNs kept of one run.
 pub const UNKNOWNS_MAX: usize = 1_024;
 /// Identities taken over from what an earlier run left open.
@@ -239,7 +239,7 @@ impl Host {
 
     fn stalled(&mut self, stall: Stall) {
         if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
-            gpu.stalled = true;
+            gpu.stalls();
         }
         self.note_unknown(&stall.unknown());
         self.push(Some(News::Stalled(stall)));
@@ -249,14 +249,17 @@ impl Host {
     /// [`Host::advance`].
     pub fn end(&mut self, now: Stamp) {
         self.take_process_news();
-        let mut released = Vec::new();
+        let mut ended = Vec::new();
         for gpu in self.gpus.values_mut() {
             if let Some(gap) = gpu.end_release(now) {
-                gpu.gaps.push(gap.clone());
-                released.push(gap);
+                gpu.sight.found_mut().push(gap.clone());
+                ended.push(gap);
             }
+            // What a later read would have explained stays as it is.
+            let in_doubt = gpu.sight.in_doubt().iter().cloned();
+            ended.extend(in_doubt.map(|gap| Gap { to: gap.to.max(now), ..gap }));
         }
-        for gap in released {
+        for gap in ended {
             self.push(Some(News::Gap(gap)));
         }
         self.processes.end(now);

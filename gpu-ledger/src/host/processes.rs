@@ -8,6 +8,7 @@ use super::{Drained, HostSettings, Lost};
 use crate::clock::{ClockHistory, Stamp};
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{Applied, CgroupPaths, EvictedLately, ForgetProof, Lifetimes, Snapshot};
+use crate::kernel::devices::NVIDIA_MAJOR;
 use crate::kernel::{DeviceTouch, Event, ProcessKey};
 use crate::unit::{BootNs, Pid};
 use crate::unknown::GapCause;
@@ -18,6 +19,9 @@ const CONTROL_MINOR: u32 = 255;
 /// Living processes whose opened devices are remembered: as many as a small host can have in all
 /// (`pid_max` 32,768).
 pub const TOUCHING_MAX: usize = 32_768;
+/// Minor numbers remembered as opened: as many as the major can have GPUs
+/// (open-gpu-kernel-modules 595.45.04, `nv-chardev-numbers.h`, up to the control device).
+const MINORS_MAX: usize = 255;
 /// Gaps that wait for a look at procfs; past it they become one.
 const GAPS_OPEN_MAX: usize = 256;
 
@@ -47,6 +51,8 @@ pub(super) struct Processes {
     /// Some of that had to be dropped: who is not in it may have opened anything.
     touching_is_cut: bool,
     pub(super) touched_count: u64,
+    /// Minor numbers of every GPU that anybody was seen to open, ourselves included.
+    pub(super) minors_opened: BTreeSet<u32>,
     /// Events that were received and not applied yet, as they came.
     pending: Vec<Event>,
     exited: Vec<Exited>,
@@ -72,6 +78,7 @@ impl Processes {
             touching: BTreeMap::new(),
             touching_is_cut: false,
             touched_count: 0,
+            minors_opened: BTreeSet::new(),
             pending: Vec::new(),
             exited: Vec::new(),
             gaps_open: 0,
@@ -245,6 +252,9 @@ impl Processes {
     fn note_touch(&mut self, touch: &DeviceTouch) {
         if touch.minor == CONTROL_MINOR {
             return;
+        }
+        if touch.major == NVIDIA_MAJOR && self.minors_opened.len() < MINORS_MAX {
+            self.minors_opened.insert(touch.minor);
         }
         self.touching.entry(touch.subject.key).or_default().insert(touch.minor);
         if self.touching.len() > TOUCHING_MAX {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::gaps;
-use crate::accounting::Window;
 use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::GpuFacts;
-use crate::accounting::reading::{Finding, Holder, OpenRow};
+use crate::accounting::reading::{Finding, Holder, ListingState, OpenRow};
 use crate::accounting::schedule::Awaited;
-use crate::accounting::worker::{ListingState, ReadOutcome, ReadRequest};
+use crate::accounting::sight::{Look, Sight};
+use crate::accounting::worker::{ReadOutcome, ReadRequest};
 use crate::clock::Stamp;
-use crate::coverage::{Gap, hides_rows};
+use crate::coverage::Gap;
 use crate::escape::escape;
 use crate::kernel::ProcessKey;
 use crate::unit::{BootNs, Pid};
@@ -30,12 +30,8 @@ pub struct GpuRows {
     rowless: BTreeMap<Pid, Rowless>,
     /// Those of them that were told.
     pub(super) rowless_told: BTreeMap<Pid, (Stamp, Option<ProcessKey>)>,
-    /// The last read that brought a list, or the answer that accounting is off.
-    pub last_good: Option<Window>,
-    /// The last read that brought a list. Dead rows survive a mode that is off, and come back.
-    pub last_list: Option<Window>,
-    /// The first such read.
-    pub first_good: Option<Window>,
+    /// When this GPU's rows were in sight, and what may have been lost while they were not.
+    pub sight: Sight,
     /// Accounting was off at the last read.
     pub accounting_off: bool,
     /// Most dead rows seen in one list; `None` before one.
@@ -44,8 +40,6 @@ pub struct GpuRows {
     pub dead_rows: Option<usize>,
     /// Who holds the device was asked, and answered.
     holders_answered: bool,
-    /// Gaps in what this GPU's rows can tell.
-    pub gaps: Vec<Gap>,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
     touching_exits: Option<u64>,
     /// The same since the last list was taken in, up to this moment.
@@ -63,7 +57,7 @@ pub struct GpuRows {
     /// When the last read began, whatever came of it.
     last_read_began: Option<BootNs>,
     /// A call hangs: no read will come before it returns.
-    pub stalled: bool,
+    stalled: bool,
     /// What the last read could not say.
     pub unknowns: Vec<Unknown>,
     reach: Reach,
@@ -100,19 +94,16 @@ struct Rowless {
 impl GpuRows {
     pub(super) fn new(facts: GpuFacts) -> Self {
         Self {
+            sight: Sight::new(facts.uuid.clone()),
             facts,
             open: Vec::new(),
             holders: Vec::new(),
             rowless: BTreeMap::new(),
             rowless_told: BTreeMap::new(),
-            last_good: None,
-            last_list: None,
-            first_good: None,
             accounting_off: false,
             dead_rows_max: None,
             dead_rows: None,
             holders_answered: false,
-            gaps: Vec::new(),
             touching_exits: Some(0),
             exits_since_list: Some(0),
             rows_untouched: 0,
@@ -136,6 +127,18 @@ impl GpuRows {
     #[must_use]
     pub fn was_read_after(&self, asked: BootNs) -> bool {
         self.last_read_began.is_some_and(|began| began > asked)
+    }
+
+    /// A call hangs: no read will come before it returns.
+    #[must_use]
+    pub const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// A call was found to hang.
+    pub(super) fn stalls(&mut self) {
+        self.stalled = true;
+        self.sight.stalls();
     }
 
     /// Wants a read.
@@ -179,6 +182,10 @@ impl GpuRows {
         });
         let rows = outcome.findings.iter().filter(|finding| super::row_of(finding).is_some());
         let rows = u64::try_from(rows.count()).unwrap_or(u64::MAX);
+        // A row that is counted by its key, or is in doubt, is not counted by its exit as well.
+        let by_key = gaps.clone().filter(|gap| gap.cause != GapCause::RowsPossiblyEvicted);
+        let by_key = by_key.chain(outcome.in_doubt.iter().cloned()).filter_map(|gap| gap.size);
+        let rows = by_key.fold(rows, u64::saturating_add);
         let lost = self.exits_since_list.map(|exits| exits.saturating_sub(rows));
         let sized = gaps.map(|gap| match gap.cause {
             GapCause::RowsPossiblyEvicted => Gap { size: gap.size.and(lost), ..gap },
@@ -196,13 +203,18 @@ impl GpuRows {
     /// how many older ones were merged under their bound.
     pub(super) fn take(&mut self, outcome: &ReadOutcome) -> (Vec<Gap>, u64) {
         let mut ended = self.gaps_of(outcome);
-        if outcome.listing != ListingState::Missing
-            && let Some(gap) = self.end_release(outcome.window.ended)
-        {
+        let is_good = !matches!(outcome.listing, ListingState::Missing(_));
+        if is_good && let Some(gap) = self.end_release(outcome.window.ended) {
             ended.insert(0, gap);
         }
-        self.gaps.extend(ended.iter().cloned());
-        let merged = gaps::bound(&mut self.gaps, 0);
+        self.sight.take(Look {
+            window: outcome.window,
+            listing: outcome.listing,
+            gaps: ended.clone(),
+            in_doubt: outcome.in_doubt.clone(),
+            exits_unwitnessed: outcome.exits_unwitnessed,
+        });
+        let merged = gaps::bound(self.sight.found_mut(), 0);
         if outcome.listing == ListingState::Listed {
             self.exits_since_list = Some(0);
         }
@@ -223,13 +235,6 @@ impl GpuRows {
             self.dead_rows = outcome.dead_rows;
         }
         self.accounting_off = outcome.listing == ListingState::AccountingOff;
-        if outcome.listing != ListingState::Missing {
-            self.last_good = Some(outcome.window);
-            self.first_good.get_or_insert(outcome.window);
-        }
-        if outcome.listing == ListingState::Listed {
-            self.last_list = Some(outcome.window);
-        }
         self.weigh_rowless(outcome);
         (ended, merged)
     }
@@ -238,7 +243,7 @@ impl GpuRows {
     pub(super) fn end_release(&mut self, to: Stamp) -> Option<Gap> {
         let released = self.released()?;
         self.reach = Reach::Open;
-        let from = self.last_good.map_or(released, |window| window.began);
+        let from = self.sight.last_good().map_or(released, |window| window.began);
         let gpu = Some(self.facts.uuid.clone());
         Some(Gap { cause: GapCause::Released, gpu, from, to, size: None })
     }
@@ -250,12 +255,6 @@ impl GpuRows {
             Reach::Open => None,
             Reach::GivenBack(since) | Reach::FoundAgain(since) => Some(since),
         }
-    }
-
-    /// The last read that proves which rows there are: of a GPU that was never seen to keep any, the last
-    /// that said so.
-    pub(super) fn last_proof(&self) -> Option<Window> {
-        self.last_list.or(self.last_good)
     }
 
     /// A holder has no row if two reads in turn show none: after the first it may merely have been
@@ -319,14 +318,6 @@ impl GpuRows {
         }
     }
 
-    /// Rows that may have been lost unread: `None` where a gap's size is not known.
-    #[must_use]
-    pub fn possibly_lost(&self) -> Option<u64> {
-        // What a hanging call hid, the list after it shows, or says that it is lost by another cause.
-        let lost = |gap: &&Gap| hides_rows(gap.cause) && gap.cause != GapCause::NvmlCallTimeout;
-        self.gaps.iter().filter(lost).map(|gap| gap.size).sum()
-    }
-
     /// Its handles were given back: what is wanted of it waits.
     pub(super) fn given_back(&mut self, at: Stamp) {
         self.reach = Reach::GivenBack(self.released().unwrap_or(at));
@@ -350,7 +341,6 @@ impl GpuRows {
 
     /// What was read so far belongs to no period: the watching of this GPU begins with its last read.
     pub(super) fn begin_anew(&mut self) {
-        self.gaps.clear();
-        self.first_good = self.last_good;
+        self.sight.begin_anew();
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::note::{Forgotten, News, Opened, Settled};
 use super::{Host, HostError, UNKNOWNS_MAX};
-use crate::accounting::reading::{Finding, OpenRow};
-use crate::accounting::worker::{ListingState, ReadOutcome};
+use crate::accounting::reading::{Finding, ListingState, OpenRow};
+use crate::accounting::worker::ReadOutcome;
 use crate::accounting::{FinalRow, Row, RowKey};
-use crate::clock::Stamp;
+use crate::clock::{BootPlace, Stamp};
 use crate::kernel::ProcessKey;
 use crate::settlement::{Attribution, settle};
-use crate::unit::{GpuUuid, Pid, Span};
+use crate::unit::{GpuUuid, Pid};
 use crate::unknown::{Unknown, UnknownReason};
 
 impl Host {
@@ -122,9 +122,12 @@ impl Host {
         Ok(())
     }
 
+    /// Whether a row was over when coverage began. One that has no one place on the boot clock may have
+    /// been seen.
     fn is_from_before(&self, row: &Row) -> bool {
-        let end = row.start.and_then(|start| Span::of_row(start, row.held)).map(Span::to_ms);
-        end.is_some_and(|end_ms| end_ms <= self.processes.coverage.start.wall.ms())
+        let Some(BootPlace::Once(start)) = self.place_of(row) else { return false };
+        let end = row.held.0.checked_mul(1_000_000).map(|held_ns| start.plus_ns(held_ns));
+        end.is_some_and(|end| end <= self.processes.coverage.start.boot)
     }
 
     /// The first list of a GPU shows which of the rows that an earlier run left open can still come.

@@ -116,7 +116,9 @@ pub struct CgroupPaths {
 impl CgroupPaths {
     /// Learns the name of a new group. A name known for the id is replaced: the event is newer.
     pub fn apply(&mut self, made: &CgroupMade) {
-        self.learn(made.cgroup, &made.path);
+        if let Some(path) = &made.path {
+            self.learn(made.cgroup, path);
+        }
     }
 
     /// Learns a name that was read elsewhere (`SeenProcess::cgroups`).

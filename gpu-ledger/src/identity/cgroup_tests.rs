@@ -14,7 +14,7 @@ const OWN: &[u8] = b"9:name=systemd:/\n8:pids:/\n4:memory:/api/d0\n1:cpu:/\n0::/
 fn made(hierarchy: u32, id: u64, path: &[u8]) -> CgroupMade {
     CgroupMade {
         cgroup: CgroupId { hierarchy, id },
-        path: Bytes::copy_from_slice(path),
+        path: Some(Bytes::copy_from_slice(path)),
         at: crate::unit::BootNs(1),
         cpu: 0,
         seq: 0,

@@ -12,6 +12,8 @@ mod procfs;
 mod program;
 
 pub use cgroup::{CGROUP_NAMES_MAX, CgroupMounts, CgroupPaths, CgroupScan};
+#[cfg(test)]
+pub(crate) use lifetimes::tests as made;
 pub use lifetimes::{Applied, EvictedLately, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
 pub use procfs::{ARGV_KEPT_MAX, Procfs, SeenProcess, Snapshot};
 pub use program::{Program, ProgramKind, argv_cut_word, argv_words};
@@ -21,7 +23,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::kernel::{Argv, CgroupId, ProcessKey};
+use crate::kernel::{Argv, CgroupId, LoginUid, ProcessKey};
 use crate::unit::BootNs;
 use crate::unknown::NamelessReason;
 
@@ -102,15 +104,16 @@ pub struct ImageContent {
     pub exe: Option<(u64, u64)>,
 }
 
-/// Whose a process is, as ids; names are looked up by those who print them.
+/// Whose a process is, as ids; names are looked up by those who print them. `None` where the kernel
+/// programs could not read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct User {
     /// Real user id.
-    pub uid: u32,
+    pub uid: Option<u32>,
     /// Effective user id.
-    pub euid: u32,
-    /// Login user id, where one was set.
-    pub login_uid: Option<u32>,
+    pub euid: Option<u32>,
+    /// Login user id.
+    pub login_uid: LoginUid,
 }
 
 /// The end of a lifetime.
@@ -118,7 +121,9 @@ pub struct User {
 pub struct Ended {
     /// When the first exit event said so, or the moment it was found gone.
     pub at: BootNs,
-    /// Its wait status; `None` where the exit itself was not seen.
+    /// Whether the exit itself was seen; else it is inferred.
+    pub is_seen: bool,
+    /// Its wait status; `None` where the exit was not seen, or its status could not be read.
     pub wait_status: Option<u32>,
 }
 

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::clock::Clock;
 use crate::identity::cgroup::CgroupMounts;
 use crate::identity::{IdentityError, User};
-use crate::kernel::{Argv, ArgvState, CgroupId};
+use crate::kernel::{Argv, ArgvState, CgroupId, LoginUid};
 use crate::unit::{BootNs, Pid};
 
 /// Argument bytes kept of a process, as many as the kernel side captures: the two are compared.
@@ -245,11 +245,13 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 /// The argument bytes; `None` where the process is gone.
 fn cmdline(path: &Path, is_kernel_thread: bool) -> Result<Option<Argv>, IdentityError> {
     let Some((kept, true_length)) = alive(path.into(), read_bounded)? else { return Ok(None) };
-    let state = match (kept.len(), true_length) {
+    let (state, true_length) = match (kept.len(), true_length) {
         // Exiting, or emptied by the process itself: its arguments are not to be had.
-        (0, _) if !is_kernel_thread => ArgvState::Unreadable,
-        (kept, whole) if u64::try_from(kept).is_ok_and(|kept| kept < whole) => ArgvState::Truncated,
-        _ => ArgvState::Whole,
+        (0, _) if !is_kernel_thread => (ArgvState::Unreadable, None),
+        (kept, whole) if u64::try_from(kept).is_ok_and(|kept| kept < whole) => {
+            (ArgvState::Truncated, Some(whole))
+        }
+        (_, whole) => (ArgvState::Whole, Some(whole)),
     };
     Ok(Some(Argv { bytes: kept.into(), true_length, state }))
 }
@@ -304,16 +306,16 @@ fn user(folder: &Path) -> Result<Option<User>, IdentityError> {
     let path = folder.join("loginuid");
     // Absent where the kernel keeps no audit; then nobody has one.
     let login_uid = match alive(path.clone(), |path| std::fs::read_to_string(path))? {
-        None => None,
+        None => LoginUid::Unset,
         Some(text) => {
             let id: u32 = text
                 .trim()
                 .parse()
                 .map_err(|_| IdentityError::Malformed { path, field: "login user id" })?;
-            (id != LOGIN_UID_UNSET).then_some(id)
+            if id == LOGIN_UID_UNSET { LoginUid::Unset } else { LoginUid::Set(id) }
         }
     };
-    Ok(Some(User { uid, euid, login_uid }))
+    Ok(Some(User { uid: Some(uid), euid: Some(euid), login_uid }))
 }
 
 /// Real and effective user id. The name in the first line cannot fake the line: procfs escapes

@@ -49,10 +49,13 @@ fn a_process_is_read_with_every_field() {
     assert_eq!((seen.pid, seen.parent, seen.start_ticks), (Pid(7), Pid(42), 12_345));
     assert_eq!(seen.comm, "pt main (x) R 9");
     assert_eq!(seen.argv.bytes, cmdline.as_slice());
-    assert_eq!((seen.argv.true_length, seen.argv.state), (19, ArgvState::Whole));
+    assert_eq!((seen.argv.true_length, seen.argv.state), (Some(19), ArgvState::Whole));
     assert_eq!(seen.exe_path, target.as_os_str().as_encoded_bytes());
     assert_eq!(seen.exe.unwrap().1, std::fs::metadata(&target).unwrap().ino());
-    assert_eq!(seen.user, User { uid: 1_000, euid: 0, login_uid: Some(1_001) });
+    assert_eq!(
+        seen.user,
+        User { uid: Some(1_000), euid: Some(0), login_uid: LoginUid::Set(1_001) }
+    );
     assert!(!seen.is_kernel_thread);
 }
 
@@ -61,9 +64,9 @@ fn a_login_uid_that_was_never_set_is_none_and_so_is_a_kernel_without_audit() {
     let made = Made::new();
     let folder = made.process(7, &stat_line("x", 'S', 0, 1, 1), b"x\0");
     std::fs::write(folder.join("loginuid"), "4294967295").unwrap();
-    assert_eq!(made.read(7).unwrap().unwrap().user.login_uid, None);
+    assert_eq!(made.read(7).unwrap().unwrap().user.login_uid, LoginUid::Unset);
     std::fs::remove_file(folder.join("loginuid")).unwrap();
-    assert_eq!(made.read(7).unwrap().unwrap().user.login_uid, None);
+    assert_eq!(made.read(7).unwrap().unwrap().user.login_uid, LoginUid::Unset);
     std::fs::write(folder.join("loginuid"), "nobody").unwrap();
     assert!(matches!(made.read(7), Err(IdentityError::Malformed { .. })));
 }
@@ -74,7 +77,7 @@ fn a_kernel_thread_has_no_arguments_and_no_executable() {
     made.process(7, &stat_line("kworker/0:1", 'I', KERNEL_THREAD.try_into().unwrap(), 1, 5), b"");
     let seen = made.read(7).unwrap().unwrap();
     assert!(seen.is_kernel_thread && seen.exe_path.is_empty() && seen.exe.is_none());
-    assert_eq!((seen.argv.true_length, seen.argv.state), (0, ArgvState::Whole));
+    assert_eq!((seen.argv.true_length, seen.argv.state), (Some(0), ArgvState::Whole));
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn long_arguments_keep_their_true_length() {
         made.process(7, &stat_line("x", 'R', 0, 1, 5), &vec![b'a'; length]);
         let argv = made.read(7).unwrap().unwrap().argv;
         assert_eq!(argv.bytes.len(), length.min(ARGV_KEPT_MAX));
-        assert_eq!(argv.true_length, u64::try_from(length).unwrap());
+        assert_eq!(argv.true_length, Some(u64::try_from(length).unwrap()));
         assert_eq!(argv.state == ArgvState::Truncated, length > ARGV_KEPT_MAX);
     }
 }
@@ -149,7 +152,7 @@ fn this_process_is_found_in_the_real_procfs() {
     let own_exe = std::env::current_exe().unwrap();
     assert_eq!(seen.exe_path, own_exe.as_os_str().as_encoded_bytes());
     assert_eq!(seen.exe.unwrap().1, std::fs::metadata(&own_exe).unwrap().ino());
-    assert_eq!(seen.user.uid, rustix::process::getuid().as_raw());
+    assert_eq!(seen.user.uid, Some(rustix::process::getuid().as_raw()));
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     assert_eq!(i32::try_from(seen.parent.0).ok(), parent);
     let arguments: Vec<_> = std::env::args_os().collect();

@@ -417,8 +417,8 @@ pub struct ArgvEvidence {
     pub commitment: Option<Digest>,
     /// How many bytes were captured.
     pub captured_length: u64,
-    /// How many there were.
-    pub true_length: u64,
+    /// How many there were; `None` where that could not be read.
+    pub true_length: Option<u64>,
     /// How complete they are.
     pub state: ArgvState,
 }

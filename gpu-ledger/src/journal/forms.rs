@@ -14,7 +14,7 @@ use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
-use crate::kernel::{ArgvState, CgroupId, ProcessKey};
+use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
 use crate::settlement::{Account, Balance, Candidate, Fit, RuleId};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
@@ -87,7 +87,7 @@ canonical_record! {
     ProcessKey { pid, start }
     CgroupId { hierarchy, id }
     User { uid, euid, login_uid }
-    Ended { at, wait_status }
+    Ended { at, is_seen, wait_status }
     Candidate { key, ended, fit }
     Gap { cause, gpu, from, to, size }
     Balance { count, held_ms }
@@ -144,6 +144,25 @@ impl<T: Canonical> Canonical for Observed<T> {
             "known" => T::take(reader).map(Self::Known),
             "unknown" => UnknownReason::take(reader).map(Self::Unknown),
             word => no_such("observed value", word),
+        })
+    }
+}
+
+impl Canonical for LoginUid {
+    fn put(&self, writer: &mut Writer) {
+        match self {
+            Self::Set(uid) => tagged(writer, "set", |writer| uid.put(writer)),
+            Self::Unset => tagged(writer, "unset", |_| {}),
+            Self::Unread => tagged(writer, "unread", |_| {}),
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("login uid", |reader| match reader.text()? {
+            "set" => u32::take(reader).map(Self::Set),
+            "unset" => Ok(Self::Unset),
+            "unread" => Ok(Self::Unread),
+            word => no_such("login uid", word),
         })
     }
 }
@@ -315,10 +334,4 @@ impl Canonical for Evidence {
             word => no_such("kind of evidence", word),
         })
     }
-}
-
-/// A user with this real and effective id.
-#[cfg(test)]
-pub(super) const fn user_for_tests(uid: u32) -> User {
-    User { uid, euid: uid, login_uid: None }
 }

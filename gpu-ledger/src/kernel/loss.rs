@@ -1,7 +1,7 @@
 //! What was lost: counts of the kernel side, holes in the numbering, and that they agree.
 //!
 //! Purpose: per CPU, `produced = received + lost`, checked from both sides. The programs count
-//! what the ring refused; the reader finds the numbers that never came. May touch: nothing.
+//! what the ring refused and what cannot say whom it is about; the reader finds the numbers that never came. May touch: nothing.
 
 use std::collections::BTreeMap;
 
@@ -52,15 +52,15 @@ impl PerKind {
 pub struct CpuCounts {
     /// Numbers given out: records produced.
     pub next_seq: u64,
-    /// When the ring last refused one; `None` if it never did.
+    /// When the last of these was lost; `None` if none ever was.
     pub last_lost_at: Option<BootNs>,
     /// Produced.
     pub produced: PerKind,
-    /// Refused by the ring.
+    /// Refused by the ring, or given up because whom they are about could not be read.
     pub lost: PerKind,
     /// Records whose argv was shed.
     pub argv_shed: u64,
-    /// Reads of memory that faulted.
+    /// Members that could not be read; each is flagged in its record, or the record is lost.
     pub read_faults: u64,
     /// The fullest the ring was seen when a record was made, bytes.
     pub ring_fill_bytes_max: u64,
@@ -92,7 +92,7 @@ impl Counts {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.argv_shed))
     }
 
-    /// Reads of memory that faulted.
+    /// Members that could not be read; each is flagged in its record, or the record is lost.
     #[must_use]
     pub fn read_faults(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.read_faults))

@@ -2,7 +2,7 @@
 //!
 //! Purpose: bytes from the ring become typed events. May touch: bpf(2), BTF, the ring and
 //! the counters of our own programs. May not: read procfs (that is `identity`), assume UTF-8, or
-//! drop a record uncounted.
+//! drop a record uncounted, or give a number for a member that the programs could not read.
 //! Invariant: any bytes give an [`Event`] or a named error; per CPU, received + lost = produced.
 
 pub mod btf;
@@ -54,21 +54,35 @@ pub struct CgroupId {
     pub id: u64,
 }
 
-/// What every process event says about its subject (of a fork: the child).
+/// The audit login uid (`task->loginuid`), which outlives sudo and su.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoginUid {
+    /// Who logged in.
+    Set(u32),
+    /// It was never set, or this kernel keeps none.
+    Unset,
+    /// It could not be read.
+    Unread,
+}
+
+/// What every process event says about its subject (of a fork: the child). `None` is what the
+/// kernel programs could not read; a record that cannot say whom it is about counts as lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// The process.
     pub key: ProcessKey,
-    /// Its parent when the event happened; of a fork, the process that forked.
-    pub parent: ProcessKey,
+    /// Its parent when the event happened; of a fork, the process that forked. Of init and kthreadd
+    /// the idle task, which is pid 0 and started at 0.
+    pub parent: Option<ProcessKey>,
     /// Real user id.
-    pub uid: u32,
+    pub uid: Option<u32>,
     /// Effective user id.
-    pub euid: u32,
-    /// Audit login uid; `None` where it was never set (`-1`) or the kernel keeps none.
-    pub login_uid: Option<u32>,
+    pub euid: Option<u32>,
+    /// Audit login uid.
+    pub login_uid: LoginUid,
     /// The v2 cgroup, and the memory and pids ones where v1 hierarchies carry those controllers.
-    pub cgroups: Vec<CgroupId>,
+    /// `None` where one of them could not be read.
+    pub cgroups: Option<Vec<CgroupId>>,
     /// When, on the boot clock.
     pub at: BootNs,
     /// CPU that produced the record.
@@ -82,8 +96,8 @@ pub struct Subject {
 pub struct Argv {
     /// What was captured, at most `ARGV_MAX` bytes of it.
     pub bytes: Bytes,
-    /// `arg_end - arg_start`.
-    pub true_length: u64,
+    /// `arg_end - arg_start`; `None` where these could not be read.
+    pub true_length: Option<u64>,
     /// Why `bytes` are fewer than `true_length`, or none at all.
     pub state: ArgvState,
 }
@@ -97,7 +111,7 @@ pub enum ArgvState {
     Truncated,
     /// Not captured: the ring was nearly full, and identity goes first.
     Shed,
-    /// The copy from user memory faulted.
+    /// The copy from user memory faulted, or where to copy from could not be read.
     Unreadable,
 }
 
@@ -111,10 +125,9 @@ pub struct Exec {
     /// The file name given to exec, any bytes (`bprm->filename`). Empty only where it could not be
     /// read: exec refuses an empty one.
     pub filename: Bytes,
-    /// Executable's device, as `st_dev` packs it in the kernel (`MKDEV`).
-    pub exe_device: u64,
-    /// Executable's inode.
-    pub exe_inode: u64,
+    /// Executable's device, as `st_dev` packs it in the kernel (`MKDEV`), and its inode; `None` where
+    /// one of them could not be read.
+    pub exe: Option<(u64, u64)>,
 }
 
 /// A new process, from `sched_process_fork`.
@@ -130,8 +143,9 @@ pub struct Fork {
 pub struct Exit {
     /// Who.
     pub subject: Subject,
-    /// Wait status (`signal->group_exit_code` or the task's own `exit_code`).
-    pub wait_status: u32,
+    /// Wait status (`signal->group_exit_code` or the task's own `exit_code`); `None` where it could
+    /// not be read.
+    pub wait_status: Option<u32>,
 }
 
 /// A control group was made: its name, while there is one.
@@ -139,8 +153,8 @@ pub struct Exit {
 pub struct CgroupMade {
     /// Which.
     pub cgroup: CgroupId,
-    /// Its path from the hierarchy's root, any bytes.
-    pub path: Bytes,
+    /// Its path from the hierarchy's root, any bytes; `None` where it could not be read.
+    pub path: Option<Bytes>,
     /// When.
     pub at: BootNs,
     /// CPU that produced the record.

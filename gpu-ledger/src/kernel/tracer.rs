@@ -12,7 +12,7 @@ use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupDevice, Program, Prog
 use aya::{Ebpf, EbpfLoader};
 use bytes::Bytes;
 use gpu_ledger_ebpf::{
-    COUNTERS_WORDS, Counters, DEVICE_MAJORS_MAX, NO_MAJOR, global, kind, map, program,
+    COUNTERS_WORDS, Counters, DEVICE_MAJORS_MAX, NO_MAJOR, Offsets, global, kind, map, program,
 };
 
 use super::btf::Btf;
@@ -54,6 +54,9 @@ pub struct TracerOptions {
     pub cgroup2_root: Option<PathBuf>,
     /// Where procfs is mounted.
     pub proc_root: PathBuf,
+    /// Where the kernel's members lie; `None` = where its BTF says. Others than these make reads
+    /// fail, which is how it is tested what comes of that.
+    pub offsets: Option<Offsets>,
 }
 
 impl Default for TracerOptions {
@@ -64,6 +67,7 @@ impl Default for TracerOptions {
             device_majors: None,
             cgroup2_root: None,
             proc_root: PathBuf::from("/proc"),
+            offsets: None,
         }
     }
 }
@@ -120,9 +124,8 @@ impl Tracer {
     pub fn attach_object(options: &TracerOptions, object: &[u8]) -> Result<Self, KernelError> {
         check_ring_size(options.ring_bytes)?;
         preflight::raise_locked_memory();
-        let no_btf = |cause| KernelError::NoBtf { path: KERNEL_BTF.to_owned(), cause };
-        let kernel = Btf::parse(std::fs::read(KERNEL_BTF).map_err(no_btf)?)?;
-        let mut ebpf = load(options, &kernel, object)?;
+        let kernel = KernelTypes::read()?;
+        let mut ebpf = load(options, &kernel.offsets, object)?;
         let ring = RingBuf::try_from(take(&mut ebpf, map::EVENTS)?);
         let fault_log = FaultLog::open(&mut ebpf)?;
         let counters = PerCpuArray::try_from(take(&mut ebpf, map::COUNTERS)?);
@@ -137,7 +140,7 @@ impl Tracer {
             loaded: Vec::new(),
             ring_bytes: options.ring_bytes,
         };
-        tracer.attach_tracepoints(kernel.tracepoint_arguments("sched_process_exit")?)?;
+        tracer.attach_tracepoints(kernel.exit_arguments)?;
         if options.device_touch {
             tracer.device_touch = tracer.attach_device_touch(options);
         }
@@ -238,11 +241,7 @@ impl Tracer {
     }
 
     fn attach_tracepoints(&mut self, exit_arguments: u32) -> Result<(), KernelError> {
-        let no_btf = |error: aya::BtfError| KernelError::NoBtf {
-            path: KERNEL_BTF.to_owned(),
-            cause: std::io::Error::other(error),
-        };
-        let btf = aya::Btf::from_sys_fs().map_err(no_btf)?;
+        let btf = aya::Btf::from_sys_fs().map_err(|error| no_btf(std::io::Error::other(error)))?;
         let exit = if exit_arguments > 1 { program::EXIT_BY_GROUP } else { program::EXIT_BY_LIVE };
         // Exits first and forks last: whatever is seen to begin is then also seen to end.
         let programs = [exit, program::EXEC, program::CGROUP_MADE, program::FORK];
@@ -313,9 +312,33 @@ impl AsRawFd for Tracer {
     }
 }
 
+/// What the programs must be told of the running kernel's types.
+struct KernelTypes {
+    offsets: Offsets,
+    /// Arguments of the exit tracepoint, by which one of two programs is chosen.
+    exit_arguments: u32,
+}
+
+impl KernelTypes {
+    /// Looks everything up at once. The types themselves, several megabytes, are gone on return:
+    /// aya parses them too, once for [`EbpfLoader::new`] (aya 0.14.0, `src/bpf.rs`, whether or not
+    /// other types are given to it) and once for the tracepoints, and no two need be held at a time.
+    fn read() -> Result<Self, KernelError> {
+        let types = Btf::parse(std::fs::read(KERNEL_BTF).map_err(no_btf)?)?;
+        Ok(Self {
+            offsets: offsets::resolve(&types)?,
+            exit_arguments: types.tracepoint_arguments("sched_process_exit")?,
+        })
+    }
+}
+
+fn no_btf(cause: std::io::Error) -> KernelError {
+    KernelError::NoBtf { path: KERNEL_BTF.to_owned(), cause }
+}
+
 /// Creates the maps, with the ring's size and the globals set.
-fn load(options: &TracerOptions, kernel: &Btf, object: &[u8]) -> Result<Ebpf, KernelError> {
-    let words = offsets::resolve(kernel)?.words();
+fn load(options: &TracerOptions, kernel: &Offsets, object: &[u8]) -> Result<Ebpf, KernelError> {
+    let words = options.offsets.as_ref().unwrap_or(kernel).words();
     let wake_above = u64::from(options.ring_bytes / 4);
     let shed_above = u64::from(options.ring_bytes / 4).saturating_mul(3);
     let mut majors = [NO_MAJOR; DEVICE_MAJORS_MAX];

@@ -1,5 +1,6 @@
 //! Bytes of one ring record to a typed [`Event`]. Pure and total: any bytes give an event or a
-//! named error. Text in the event is a slice of the record's one copy.
+//! named error. Text in the event is a slice of the record's one copy. A member that a flag calls
+//! unknown is never looked at.
 
 use std::mem::{offset_of, size_of};
 
@@ -11,8 +12,8 @@ use gpu_ledger_ebpf::{
 };
 
 use super::{
-    Argv, ArgvState, CgroupId, CgroupMade, DeviceTouch, Event, Exec, Exit, Fork, ProcessKey,
-    Subject,
+    Argv, ArgvState, CgroupId, CgroupMade, DeviceTouch, Event, Exec, Exit, Fork, LoginUid,
+    ProcessKey, Subject,
 };
 use crate::unit::{BootNs, Pid};
 
@@ -47,8 +48,9 @@ pub enum WireError {
         /// Bytes it says.
         said: u32,
     },
-    /// A flag that this version does not have.
-    #[error("record carries unknown flags {flags:#x}")]
+    /// Flags that this version does not have, that its kind cannot carry, or that contradict
+    /// each other.
+    #[error("record carries flags {flags:#x}, which its kind cannot have")]
     Flags {
         /// All of its flags.
         flags: u32,
@@ -85,6 +87,26 @@ pub struct RecordHead {
     flags: u32,
 }
 
+impl RecordHead {
+    /// What `read` reads, unless a flag says that nobody knows.
+    fn unless<T>(
+        &self,
+        unknown: u32,
+        read: impl FnOnce() -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
+        if self.flags & unknown == 0 { read().map(Some) } else { Ok(None) }
+    }
+
+    /// A text of kernel memory, unless it could not be read: then none of it is there.
+    fn text(&self, text: Bytes) -> Result<Option<Bytes>, WireError> {
+        match self.flags & flag::TEXT_FAULTED != 0 {
+            false => Ok(Some(text)),
+            true if text.is_empty() => Ok(None),
+            true => Err(WireError::Flags { flags: self.flags }),
+        }
+    }
+}
+
 #[cfg(test)]
 impl RecordHead {
     pub(super) const fn new(kind: u16, cpu: u32, seq: u64, at: BootNs) -> Self {
@@ -102,12 +124,14 @@ pub fn parse_head(record: &[u8]) -> Result<RecordHead, WireError> {
     if usize::try_from(said) != Ok(record.len()) {
         return Err(WireError::Length { length: record.len(), said });
     }
+    let kind = u16_at(record, offset_of!(Header, kind))?;
+    let possible = flag::of_kind(kind).ok_or(WireError::Kind { found: kind })?;
     let flags = u32_at(record, offset_of!(Header, flags))?;
-    if flags & !flag::ALL != 0 {
+    if flags & !possible != 0 {
         return Err(WireError::Flags { flags });
     }
     Ok(RecordHead {
-        kind: u16_at(record, offset_of!(Header, kind))?,
+        kind,
         seq: u64_at(record, offset_of!(Header, seq))?,
         at: BootNs(u64_at(record, offset_of!(Header, at_ns))?),
         cpu: u32_at(record, offset_of!(Header, cpu))?,
@@ -128,7 +152,9 @@ pub fn parse(record: &Bytes) -> Result<Event, WireError> {
             exact(record, size_of::<ExitRecord>())?;
             Ok(Event::Exit(Exit {
                 subject: subject(record, head, offset_of!(ExitRecord, subject))?,
-                wait_status: u32_at(record, offset_of!(ExitRecord, wait_status))?,
+                wait_status: head.unless(flag::WAIT_STATUS_UNKNOWN, || {
+                    u32_at(record, offset_of!(ExitRecord, wait_status))
+                })?,
             }))
         }
         kind::DEVICE_TOUCH => {
@@ -149,34 +175,36 @@ fn exec(record: &Bytes, head: RecordHead) -> Result<Exec, WireError> {
     let name_length = u32_at(record, offset_of!(ExecHead, filename_length))?;
     let argv_length = u32_at(record, offset_of!(ExecHead, argv_length))?;
     let filename = text(record, "file name", size_of::<ExecHead>(), name_length, FILENAME_MAX)?;
+    let filename = head.text(filename)?.unwrap_or_default();
     let argv_start = size_of::<ExecHead>().saturating_add(filename.len());
     let bytes = text(record, "argv", argv_start, argv_length, ARGV_MAX)?;
     exact(record, argv_start.saturating_add(bytes.len()))?;
-    let true_length = u64_at(record, offset_of!(ExecHead, argv_true_length))?;
+    let true_length = head.unless(flag::ARGV_PLACE_UNKNOWN, || {
+        u64_at(record, offset_of!(ExecHead, argv_true_length))
+    })?;
     let argv =
         Argv { state: argv_state(head.flags, argv_length, true_length)?, bytes, true_length };
-    Ok(Exec {
-        subject: subject(record, head, offset_of!(ExecHead, subject))?,
-        argv,
-        filename,
-        exe_device: u32_at(record, offset_of!(ExecHead, exe_device))?.into(),
-        exe_inode: u64_at(record, offset_of!(ExecHead, exe_inode))?,
-    })
+    let exe = head.unless(flag::EXECUTABLE_UNKNOWN, || {
+        let device = u32_at(record, offset_of!(ExecHead, exe_device))?;
+        Ok((u64::from(device), u64_at(record, offset_of!(ExecHead, exe_inode))?))
+    })?;
+    let subject = subject(record, head, offset_of!(ExecHead, subject))?;
+    Ok(Exec { subject, argv, filename, exe })
 }
 
 /// What the flags say, if the lengths agree with it.
-fn argv_state(flags: u32, length: u32, true_length: u64) -> Result<ArgvState, WireError> {
-    let length = u64::from(length);
-    let (state, agrees) =
-        match flags & (flag::ARGV_TRUNCATED | flag::ARGV_FAULTED | flag::ARGV_SHED) {
-            0 => (ArgvState::Whole, length == true_length),
-            flag::ARGV_TRUNCATED => (ArgvState::Truncated, length < true_length),
-            flag::ARGV_SHED => (ArgvState::Shed, length == 0),
-            flag::ARGV_FAULTED => (ArgvState::Unreadable, length == 0),
-            _ => return Err(WireError::Flags { flags }),
-        };
-    let field = "argv's true length";
-    if agrees { Ok(state) } else { Err(WireError::Value { field, value: true_length }) }
+fn argv_state(flags: u32, length: u32, true_length: Option<u64>) -> Result<ArgvState, WireError> {
+    let bytes = u64::from(length);
+    let (state, agrees) = match (flags & flag::OF_ARGV, true_length) {
+        (0, Some(whole)) => (ArgvState::Whole, bytes == whole),
+        (flag::ARGV_TRUNCATED, Some(whole)) => (ArgvState::Truncated, bytes < whole),
+        (flag::ARGV_SHED, Some(_)) => (ArgvState::Shed, bytes == 0),
+        (flag::ARGV_FAULTED, Some(_)) | (flag::ARGV_PLACE_UNKNOWN, None) => {
+            (ArgvState::Unreadable, bytes == 0)
+        }
+        _ => return Err(WireError::Flags { flags }),
+    };
+    if agrees { Ok(state) } else { Err(WireError::Text { field: "argv", length }) }
 }
 
 fn cgroup_made(record: &Bytes, head: RecordHead) -> Result<CgroupMade, WireError> {
@@ -186,7 +214,7 @@ fn cgroup_made(record: &Bytes, head: RecordHead) -> Result<CgroupMade, WireError
     let missing = WireError::Value { field: "cgroup", value: 0 };
     Ok(CgroupMade {
         cgroup: cgroup(record, offset_of!(CgroupHead, cgroup))?.ok_or(missing)?,
-        path,
+        path: head.text(path)?,
         at: head.at,
         cpu: head.cpu,
         seq: head.seq,
@@ -195,34 +223,49 @@ fn cgroup_made(record: &Bytes, head: RecordHead) -> Result<CgroupMade, WireError
 
 fn subject(record: &[u8], head: RecordHead, start: usize) -> Result<Subject, WireError> {
     let field = |offset: usize| start.saturating_add(offset);
+    let id = |offset: usize| u32_at(record, field(offset));
     let key = |tgid, start_ns| {
-        let pid = Pid(u32_at(record, field(tgid))?);
-        Ok::<_, WireError>(ProcessKey { pid, start: BootNs(u64_at(record, field(start_ns))?) })
+        let start = BootNs(u64_at(record, field(start_ns))?);
+        Ok::<_, WireError>(ProcessKey { pid: Pid(id(tgid)?), start })
     };
-    let login_uid = u32_at(record, field(offset_of!(WireSubject, login_uid)))?;
-    let mut cgroups: Vec<CgroupId> = Vec::with_capacity(CGROUPS);
-    for place in 0..CGROUPS {
-        let before = place.saturating_mul(size_of::<Cgroup>());
-        let at = field(offset_of!(WireSubject, cgroups)).saturating_add(before);
-        // One v1 hierarchy may carry both controllers.
-        if let Some(found) = cgroup(record, at)?.filter(|found| !cgroups.contains(found)) {
-            cgroups.push(found);
-        }
+    let own = key(offset_of!(WireSubject, tgid), offset_of!(WireSubject, start_ns))?;
+    // The programs lose such a record instead of sending it.
+    if own.pid == Pid(0) {
+        return Err(WireError::Value { field: "tgid", value: 0 });
     }
+    let login_uid =
+        head.unless(flag::LOGIN_UID_UNKNOWN, || id(offset_of!(WireSubject, login_uid)))?;
     Ok(Subject {
-        key: key(offset_of!(WireSubject, tgid), offset_of!(WireSubject, start_ns))?,
-        parent: key(
-            offset_of!(WireSubject, parent_tgid),
-            offset_of!(WireSubject, parent_start_ns),
-        )?,
-        uid: u32_at(record, field(offset_of!(WireSubject, uid)))?,
-        euid: u32_at(record, field(offset_of!(WireSubject, euid)))?,
-        login_uid: (login_uid != NO_LOGIN_UID).then_some(login_uid),
-        cgroups,
+        key: own,
+        parent: head.unless(flag::PARENT_UNKNOWN, || {
+            key(offset_of!(WireSubject, parent_tgid), offset_of!(WireSubject, parent_start_ns))
+        })?,
+        uid: head.unless(flag::USER_UNKNOWN, || id(offset_of!(WireSubject, uid)))?,
+        euid: head.unless(flag::USER_UNKNOWN, || id(offset_of!(WireSubject, euid)))?,
+        login_uid: match login_uid {
+            None => LoginUid::Unread,
+            Some(NO_LOGIN_UID) => LoginUid::Unset,
+            Some(uid) => LoginUid::Set(uid),
+        },
+        cgroups: head.unless(flag::CGROUPS_UNKNOWN, || {
+            cgroups(record, field(offset_of!(WireSubject, cgroups)))
+        })?,
         at: head.at,
         cpu: head.cpu,
         seq: head.seq,
     })
+}
+
+fn cgroups(record: &[u8], start: usize) -> Result<Vec<CgroupId>, WireError> {
+    let mut found: Vec<CgroupId> = Vec::with_capacity(CGROUPS);
+    for place in 0..CGROUPS {
+        let at = start.saturating_add(place.saturating_mul(size_of::<Cgroup>()));
+        // One v1 hierarchy may carry both controllers.
+        if let Some(group) = cgroup(record, at)?.filter(|group| !found.contains(group)) {
+            found.push(group);
+        }
+    }
+    Ok(found)
 }
 
 fn cgroup(record: &[u8], start: usize) -> Result<Option<CgroupId>, WireError> {

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::mounts::{CgroupMount, cgroup_mounts};
-use super::{CgroupId, KernelError, read_file};
+use super::{CgroupId, KernelError, LoginUid, read_file};
 use crate::unit::Pid;
 
 /// A file by device (as the kernel packs it, major << 20 | minor) and inode.
@@ -22,7 +22,7 @@ pub(super) struct Witness {
     pub(super) parent_start_ticks: u64,
     pub(super) uid: u32,
     pub(super) euid: u32,
-    pub(super) login_uid: Option<u32>,
+    pub(super) login_uid: LoginUid,
     pub(super) argv: Vec<u8>,
     /// The executable as stat(2) and as the memory map name it.
     pub(super) executables: Result<Vec<FileIdentity>, String>,
@@ -81,19 +81,18 @@ fn user_ids(process: &Path) -> Result<(u32, u32), KernelError> {
     }
 }
 
-/// `None` where it was never set, or the kernel keeps none.
-fn login_uid(process: &Path) -> Result<Option<u32>, KernelError> {
+fn login_uid(process: &Path) -> Result<LoginUid, KernelError> {
     let path = process.join("loginuid");
     let text = match read_file(&path) {
         Ok(text) => text,
         Err(KernelError::File { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(None);
+            return Ok(LoginUid::Unset);
         }
         Err(error) => return Err(error),
     };
     let text = String::from_utf8_lossy(&text);
     let number: u32 = text.trim().parse().map_err(|_| wrong(&path, "not a number"))?;
-    Ok((number != u32::MAX).then_some(number))
+    Ok(if number == u32::MAX { LoginUid::Unset } else { LoginUid::Set(number) })
 }
 
 fn executables(process: &Path) -> Result<Vec<FileIdentity>, KernelError> {

@@ -10,8 +10,13 @@
 //! end is in hand when that read is acted on.
 
 mod anew;
+mod heap;
 mod release;
 mod ring;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod unread_tests;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -127,6 +132,8 @@ impl Observer {
         this.drain();
         // Whoever lived when the look ended is known by it, whoever came later by events.
         this.host.begin(this.clock.now());
+        // Last, so that it also gives back what reading procfs took.
+        heap::give_back();
         Ok(this)
     }
 
@@ -220,6 +227,10 @@ impl Observer {
             Some(ring) => ring.drain(&self.clock),
             None => Drained { began: self.clock.now(), events: Vec::new(), losses: Vec::new() },
         };
+        self.take_in(drained);
+    }
+
+    fn take_in(&mut self, drained: Drained) {
         self.host.drained(drained);
         if self.host.wants_look()
             && let Err(error) = self.look()
@@ -273,11 +284,12 @@ impl Observer {
     /// Stops the kernel side, takes what is left, and counts. `None` without events.
     pub(crate) fn stop(&mut self) -> Result<Option<EventCounts>, HostError> {
         let moved = self.advance(None);
-        let counts = self.ring.take().and_then(|ring| {
-            let (drained, counts) = ring.stop(&self.clock);
-            self.host.drained(drained);
-            counts
-        });
+        let mut counts = None;
+        if let Some(ring) = self.ring.take() {
+            let (drained, counted) = ring.stop(&self.clock);
+            self.take_in(drained);
+            counts = counted;
+        }
         self.host.end(self.clock.now());
         moved.map(|()| counts)
     }

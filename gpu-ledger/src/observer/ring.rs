@@ -17,7 +17,7 @@ pub(crate) struct EventCounts {
     pub(crate) produced: u64,
     /// By us.
     pub(crate) received: u64,
-    /// For want of room in the ring.
+    /// For want of room in the ring, or because whom they are about could not be read.
     pub(crate) lost: u64,
 }
 
@@ -129,20 +129,27 @@ impl Ring {
     /// so produced = received + lost must hold exactly.
     pub(crate) fn stop(self, clock: &Clock) -> (Drained, Option<EventCounts>) {
         let mut tracer = self.tracer.into_inner();
+        // What happens from now on is seen by nobody.
+        let before = Before(clock.now());
         if let Err(error) = tracer.detach() {
             tracing::error!(%error, "the kernel programs cannot be detached");
         }
-        let before = Before(clock.now());
         let mut records = Records::default();
         let losses = tracer.drain_and_confirm(|record| records.take(record));
         let drained = records.with(losses, &before);
         if let Ok(Err(imbalance)) = tracer.balance() {
             tracing::error!(%imbalance, "events do not balance: a bug of gpu-ledger");
         }
-        let counts = tracer.counts().ok().map(|counts| EventCounts {
-            produced: counts.produced().total(),
-            received: tracer.sequence().received().total(),
-            lost: counts.lost().total(),
+        let counts = tracer.counts().ok().map(|counts| {
+            if counts.read_faults() > 0 {
+                let members = counts.read_faults();
+                tracing::warn!(members, "some members of kernel structures could not be read");
+            }
+            EventCounts {
+                produced: counts.produced().total(),
+                received: tracer.sequence().received().total(),
+                lost: counts.lost().total(),
+            }
         });
         (drained, counts)
     }
@@ -155,4 +162,19 @@ impl Ring {
 )]
 fn pollable(tracer: Tracer) -> Result<AsyncFd<Tracer>, ObserverError> {
     AsyncFd::new(tracer).map_err(ObserverError::Poll)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_no_event_is_counted_and_not_dropped() {
+        let mut records = Records::default();
+        records.take(Err(WireError::Kind { found: 99 }));
+        assert_eq!((records.events.len(), records.undecoded), (0, 1));
+        let before = Before(Clock::system().now());
+        let drained = records.with(Ok(Vec::new()), &before);
+        assert_eq!(drained.losses, vec![Lost::SinceLastDrain { size: Some(1) }]);
+    }
 }

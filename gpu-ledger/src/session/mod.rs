@@ -157,7 +157,7 @@ async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,
         }
-        if watch.host().gpus().values().all(|gpu| gpu.was_read_after(asked) || gpu.stalled) {
+        if watch.host().gpus().values().all(|gpu| gpu.was_read_after(asked) || gpu.is_stalled()) {
             break;
         }
     }
@@ -238,7 +238,7 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
     watch.finishing = Some(asked);
     watch.observer.finish_reads();
     let deadline = Instant::now() + BASELINE_TIMEOUT;
-    while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked) && !gpu.stalled) {
+    while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked) && !gpu.is_stalled()) {
         tokio::select! {
             wake = watch.next() => watch.advance(Some(wake))?,
             () = sleep_until(deadline) => break,

@@ -164,7 +164,7 @@ async fn forget_accounting_off(watch: &mut Watch, enabled: &BTreeSet<GpuUuid>) {
     let deadline = Instant::now() + super::BASELINE_TIMEOUT;
     let waits = |watch: &Watch| {
         let mut gpus = watch.host().gpus().values().filter(|gpu| enabled.contains(&gpu.facts.uuid));
-        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.stalled)
+        gpus.any(|gpu| !gpu.was_read_after(set) && !gpu.is_stalled())
     };
     while waits(watch) {
         tokio::select! {

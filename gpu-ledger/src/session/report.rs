@@ -2,6 +2,11 @@
 //!
 //! Every field is always there; one that does not apply, or that nobody could know, is null, and
 //! then `unknown` says why. The schema is `gpu-ledger/schema/trace.v1.schema.json`.
+//!
+//! Clocks: `start_time_us` is the driver's own stamp of the wall clock, and `held_ms` of a settlement the
+//! difference of two of them. Everything else goes by the boot clock: periods and their parts, what lies
+//! in which, the order of settlements and gaps. The moments of coverage and gaps are printed as the wall
+//! clock showed them then, for people; after a step they need not ascend.
 
 use serde::Serialize;
 
@@ -84,7 +89,7 @@ pub struct Processes {
 pub struct Block {
     /// Per account, largest first.
     pub accounts: Vec<Account>,
-    /// Per process and span, by start.
+    /// Per process and span, by start on the boot clock.
     pub settlements: Vec<Settled>,
 }
 
@@ -187,7 +192,9 @@ pub struct Gpu {
     pub uncovered_ms: Ms,
     /// Most dead rows seen in one read; null where none was read. At 128 the driver evicts.
     pub dead_rows_seen_max: Option<u64>,
-    /// Rows that may have been lost unread; null where even the number is not known.
+    /// Rows that may have been lost unread, each once; null where even the number is not known: a gap
+    /// without a size, device opens that were not all watched, process events that were lost, or exits
+    /// after which rows may have been cleared before any was seen.
     pub possibly_lost: Option<u64>,
     /// What reading it cost, and what came of its utilization samples.
     pub reading: Reading,
@@ -313,7 +320,7 @@ pub struct Events {
     pub produced: u64,
     /// By us.
     pub received: u64,
-    /// For want of room in the ring.
+    /// For want of room in the ring, or because whom they are about could not be read.
     pub lost: u64,
 }
 

@@ -20,7 +20,13 @@ pub(super) struct Edges {
 
 impl Edges {
     pub(super) fn of(row: &FinalRow, evidence: &Evidence<'_>) -> Self {
-        let place = |wall| evidence.clock.boot_of(wall);
+        // After a step back the same time lies ahead as well, where no row that is final can reach.
+        let place = |wall| match evidence.clock.boot_of(wall)? {
+            BootPlace::Twice(first, second) if second > row.seen.ended.boot => {
+                Some(BootPlace::Once(first))
+            }
+            place => Some(place),
+        };
         Self {
             span: row.row.start.and_then(|start| Span::of_row(start, row.row.held)),
             start: row.row.start.and_then(place),

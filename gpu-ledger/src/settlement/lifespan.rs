@@ -43,7 +43,7 @@ impl<'a> Lifespan<'a> {
 
     /// Whether the exit event itself was seen: only then is the end exact.
     fn exit(&self) -> Option<BootNs> {
-        self.lifetime.ended.filter(|ended| ended.wait_status.is_some()).map(|ended| ended.at)
+        self.lifetime.ended.filter(|ended| ended.is_seen).map(|ended| ended.at)
     }
 
     /// The last moment at which it may have lived, where there is a bound. A pid belongs to one
@@ -109,7 +109,7 @@ impl<'a> Lifespan<'a> {
 
     /// Whether it lived on past `at` as far as anybody saw.
     pub(super) fn alive_after(&self, at: BootNs) -> bool {
-        self.lifetime.ended.is_none_or(|ended| ended.wait_status.is_some() && ended.at > at)
+        self.lifetime.ended.is_none_or(|ended| ended.is_seen && ended.at > at)
             && self.next.is_none_or(|(_, latest)| latest > at)
     }
 }

@@ -117,9 +117,10 @@ pub struct Settlement {
     pub row: Row,
     /// The read that first showed it final.
     pub seen: Window,
-    /// Its interval on the bill's grid; `None` without a start time or with a wrapped `time`.
+    /// Its interval as the driver stamped it, in milliseconds of the **wall clock**: its length is what is
+    /// billed, its place is not. `None` without a start time or with a wrapped `time`.
     pub span: Option<Span>,
-    /// Where its start lies on the boot clock; `None` without a start time or without any reading
+    /// Where its start lies on the **boot clock**, which is where it is billed; `None` without a start time or without any reading
     /// of the clocks.
     pub started: Option<BootPlace>,
     /// Whose it was.

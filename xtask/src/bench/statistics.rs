@@ -11,6 +11,32 @@ pub(super) struct Quartiles {
     pub(super) upper: u64,
 }
 
+/// The median of a sample, and between which bounds the median of what was sampled lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Estimate {
+    pub(super) median: u64,
+    /// With at least 95 % confidence: the bounds narrow with the root of the sample's size, as its
+    /// quartiles never do. None where the sample is too small for any.
+    pub(super) bounds: Option<(u64, u64)>,
+}
+
+/// The median with the bounds of the sign test, which presumes nothing of how the values are
+/// distributed: the values at rank `n/2 - 0.98 √n`, rounded down, from either end.
+pub(super) fn estimate(values: &[u64]) -> Option<Estimate> {
+    let median = median(values)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    // 1.96² = 3.8416 of a normal distribution; rounded towards wider bounds.
+    let hundredfold = sorted.len().checked_mul(100)?;
+    let spread = sorted.len().checked_mul(38_416)?;
+    let root = spread.isqrt();
+    let root = if root * root < spread { root + 1 } else { root };
+    let rank = hundredfold.saturating_sub(root) / 200;
+    let below = rank.checked_sub(1).and_then(|place| sorted.get(place).copied());
+    let above = sorted.len().checked_sub(rank).and_then(|place| sorted.get(place).copied());
+    Some(Estimate { median, bounds: below.zip(above) })
+}
+
 /// The value at `quarter` quarters of a sorted sample, interpolated between its neighbours.
 fn at_quarter(sorted: &[u64], quarter: usize) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
@@ -85,6 +111,30 @@ mod tests {
         assert_eq!(even, Quartiles { lower: 17, median: 25, upper: 32 });
         let single = quartiles(&[7]).unwrap();
         assert_eq!(single, Quartiles { lower: 7, median: 7, upper: 7 });
+    }
+
+    #[test]
+    fn the_bounds_of_a_median_narrow_with_the_sample_and_a_small_one_has_none() {
+        let of = |values: std::ops::RangeInclusive<u64>| {
+            estimate(&values.rev().collect::<Vec<_>>()).unwrap()
+        };
+        // P(X < 1) is 0.4 % of a binomial distribution of 8 throws, P(X < 13) 0.8 % of 40.
+        assert_eq!(of(1..=8), Estimate { median: 4, bounds: Some((1, 8)) });
+        assert_eq!(of(1..=40), Estimate { median: 20, bounds: Some((13, 28)) });
+        assert_eq!(of(1..=5).bounds, None);
+        assert_eq!(estimate(&[]), None);
+    }
+
+    #[test]
+    fn bounds_hold_the_true_median_as_often_as_they_claim() {
+        let mut source = Shuffler::new(7);
+        let mut held = 0;
+        for _ in 0..2_000 {
+            let sample: Vec<u64> = (0..40).map(|_| source.next() >> 1).collect();
+            let (below, above) = estimate(&sample).unwrap().bounds.unwrap();
+            held += u32::from(below <= 1 << 62 && 1 << 62 <= above);
+        }
+        assert!(held >= 1_900, "95 % of 2,000 are 1,900: {held}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) struct Shape {
     pub(super) workers: u64,
     /// Starts a second; 0 is as fast as it goes.
     pub(super) rate: u64,
-    /// Starts timed apart; 0 for none. Needs one worker.
+    /// Starts timed apart, all on one CPU; 0 for none. Needs one worker.
     pub(super) chunk: u64,
 }
 
@@ -39,6 +39,8 @@ pub(super) struct Blown {
     processes: u64,
     failed: u64,
     pub(super) elapsed_ns: u64,
+    /// CPU time of the storm and all its processes, what tracers do in them included.
+    pub(super) cpu_ns: u64,
 }
 
 /// How many processes of a storm bore each pid: pids come round again in a long storm.
@@ -148,6 +150,7 @@ mod tests {
         let (blown, pids) = programs.blow(&shape, || Ok(())).unwrap();
         assert_eq!(blown.chunks_ns.len(), 3);
         assert!(blown.chunks_ns.iter().sum::<u64>() <= blown.elapsed_ns);
+        assert!(blown.cpu_ns > 0);
         assert_eq!(pids.values().sum::<u64>(), 60);
 
         let shape = Shape { processes: 60, workers: 2, rate: 1_000, chunk: 0 };

@@ -18,6 +18,8 @@ pub const DEAD_ROWS_MAX: usize = 128;
 pub(super) struct Verdict {
     /// The loss that must be assumed, if any.
     pub(super) cause: Option<GapCause>,
+    /// A dead row of the last list is still there: then nothing was cleared in between.
+    pub(super) witnessed: bool,
     /// Rows of the last list whose going is explained: replaced, or evicted in order.
     pub(super) gone_for_good: Vec<DeadRow>,
     /// Rows of the last list that are missing without proof that they cannot come back.
@@ -61,6 +63,7 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> b
     } else {
         None
     };
+    verdict.witnessed = survivor.is_some();
     let evicted_in_order = verdict.cause.is_none();
     for (_, was) in absent {
         if evicted_in_order {

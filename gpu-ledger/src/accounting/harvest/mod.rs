@@ -6,10 +6,15 @@
 //! can never be read final is counted in a gap; sizes are lower bounds of what the driver's rules allow.
 //!
 //! What stays invisible, by the driver's rules: a span opened and replaced by a later span of its own
-//! pid between two reads, and rows cleared from a store in which no row had been seen yet.
+//! pid between two reads, and rows cleared from a store in which no row had been seen yet (of which
+//! [`Harvest::exits_unwitnessed`] says whether there can have been any).
+//!
+//! Clocks: reads are ordered by the boot clock. A row's start, which the driver stamps with the wall
+//! clock, is only ever compared with other rows' and with the wall clock at a read of the same list.
 
 mod booked;
 mod continuity;
+mod gone;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -26,11 +31,13 @@ pub use booked::ABSENT_KEYS_MAX;
 pub use continuity::DEAD_ROWS_MAX;
 
 use self::booked::Booked;
+use self::gone::GoneRows;
 use self::state::DeadRow;
 use self::tracked::Tracked;
 use super::Row;
 use super::Window;
 use super::reading::{Answer, Finding, GpuRead, Observation, OpenRow, ReadContent};
+use super::sight::cause_of;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Pid};
@@ -48,6 +55,7 @@ pub struct Harvest {
     /// The last complete list, the base of every proof.
     last: Option<LastList>,
     tracked: BTreeMap<Pid, Tracked>,
+    gone: GoneRows,
     booked: Booked,
     /// Final rows without a start time that were handed out.
     nameless: BTreeMap<Pid, Row>,
@@ -57,6 +65,13 @@ pub struct Harvest {
     new_rows: u64,
     /// Those of them that died after their list was taken.
     early_rows: u64,
+    /// Rows counted as lost by their keys since the last complete list.
+    lost_rows: u64,
+    /// Touching exits without a row where nothing can have been cleared: they never had one, or its
+    /// turn comes with a later list.
+    exits_owed: u64,
+    /// The same where something can have been.
+    exits_unwitnessed: u64,
     dead_rows_max: usize,
     /// The next list hands out what was handed out before.
     hands_out_again: bool,
@@ -93,11 +108,15 @@ impl Harvest {
             epoch: Epoch::Unseen,
             last: None,
             tracked: BTreeMap::new(),
+            gone: GoneRows::default(),
             booked: Booked::default(),
             nameless: BTreeMap::new(),
             exits: Some(0),
             new_rows: 0,
             early_rows: 0,
+            lost_rows: 0,
+            exits_owed: 0,
+            exits_unwitnessed: 0,
             dead_rows_max: 0,
             hands_out_again: false,
         }
@@ -203,23 +222,28 @@ impl Harvest {
         out
     }
 
-    /// What must still be said when no further read will come: what is in doubt is lost, and a time
+    /// What must still be said when no further read comes: what is in doubt is lost, and a time
     /// without accounting ends here, unseen.
-    pub fn close(&mut self, at: Stamp) -> Vec<Finding> {
+    #[must_use]
+    pub fn in_doubt(&self, at: Stamp) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let doubtful: Vec<Pid> = self
-            .tracked
-            .iter()
-            .filter_map(|(pid, tracked)| tracked.in_doubt.map(|_| *pid))
-            .collect();
-        for pid in doubtful {
-            if let Some(tracked) = self.tracked.remove(&pid) {
-                let cause = tracked.in_doubt.unwrap_or(GapCause::AccountingOff);
-                findings.push(Finding::OpenLost { row: tracked.open, cause, ended_before: None });
+        for tracked in self.tracked.values() {
+            let gone = tracked.gone.map(|doubt| doubt.cause);
+            if let Some(cause) = tracked.in_doubt.or(gone) {
+                let row = tracked.open.clone();
+                findings.push(Finding::OpenLost { row, cause, ended_before: None });
             }
         }
+        let gaps =
+            self.doubtful().each().map(|(cause, from, rows)| self.gap(cause, from, at, Some(rows)));
+        findings.extend(gaps);
         if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
             findings.push(self.gap(cause, from, at, None));
+        }
+        // Where the driver hides its dead rows, any moment may belong to one of them.
+        if let (true, Some(begun)) = (self.dead_rows_hidden, self.begun) {
+            let cause = cause_of(UnknownReason::DeadRowsHiddenByPidNamespace);
+            findings.push(self.gap(cause, begun, at, None));
         }
         findings
     }
@@ -227,14 +251,14 @@ impl Harvest {
     /// Rows that run, hidden ones with the reason for having no start.
     #[must_use]
     pub fn open(&self) -> Vec<OpenRow> {
-        let open = self.tracked.values().filter(|tracked| tracked.in_doubt.is_none());
+        let open = self.tracked.values().filter(|tracked| tracked.is_open());
         open.map(|tracked| tracked.open.clone()).collect()
     }
 
     /// Whether any row runs.
     #[must_use]
     pub fn has_open(&self) -> bool {
-        self.tracked.values().any(|tracked| tracked.in_doubt.is_none())
+        self.tracked.values().any(Tracked::is_open)
     }
 
     /// Which GPU this is the harvest of.
@@ -254,6 +278,15 @@ impl Harvest {
     #[must_use]
     pub const fn dead_rows_max(&self) -> usize {
         self.dead_rows_max
+    }
+
+    /// Touching exits that brought no row while no dead row was there to prove that nothing was cleared:
+    /// processes that were never billable, or rows that somebody threw away unread. A row that comes
+    /// late, as most do after an exit, is taken off again, and so is one that is open still.
+    #[must_use]
+    pub fn exits_unwitnessed(&self) -> u64 {
+        let open = self.tracked.values().filter(|tracked| tracked.is_open()).count();
+        self.exits_unwitnessed.saturating_sub(u64::try_from(open).unwrap_or(u64::MAX))
     }
 
     /// Keys remembered so that they are not handed out again.

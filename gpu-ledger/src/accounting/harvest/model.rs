@@ -36,6 +36,8 @@ pub(super) struct Model {
     pub(super) lost: BTreeMap<Key, (Lost, u64)>,
     /// When the dead store was cleared.
     pub(super) clears: Vec<u64>,
+    /// Every question about a row is answered with NOT_FOUND.
+    pub(super) rows_fail: bool,
     next_burst_pid: u32,
 }
 
@@ -120,7 +122,16 @@ impl Model {
         dead.chain(self.live.iter().map(|live| live.0)).collect()
     }
 
+    /// Every row that is in a store now and that nobody can read as things stand.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = Key> {
+        let stored = self.dead.iter().map(|dead| dead.0).chain(self.live.iter().copied());
+        stored.filter(|_| self.rows_fail || !self.on)
+    }
+
     pub(super) fn ask(&self, pid: Pid) -> Answer {
+        if self.rows_fail {
+            return Answer::Gone;
+        }
         let dead = self.dead.iter().find(|dead| dead.0.0 == pid);
         let dead = dead.map(|(key, held)| row(*key, *held, false));
         let live = self.live.iter().find(|live| live.0 == pid).map(|key| row(*key, 0, true));
@@ -159,7 +170,7 @@ impl Model {
             ReadContent::AccountingOff
         };
         let still = self.dead_keys();
-        visible.retain(|key| still.contains(key));
+        visible.retain(|key| still.contains(key) && !self.rows_fail);
         let window = Window { began, ended: self.stamp() };
         self.pass(1_000);
         (harvest.observe(&GpuRead { window, touching_exits: exits, content }), visible)

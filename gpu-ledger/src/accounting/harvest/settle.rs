@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::booked::Recall;
 use super::continuity::{DEAD_ROWS_MAX, Verdict, judge};
+use super::gone::{Doubt, Lost, add_tracked};
 use super::state::{DeadRow, Listed, PidState, ended_before};
 use super::tracked::{Fate, Tracked, fate, loss};
 use super::{Harvest, LastList};
@@ -28,22 +29,19 @@ impl Harvest {
             Answer::Row(_) | Answer::Gone => None,
         });
         out.unknowns.extend(unread);
-        let all_gone = !now.order.is_empty()
-            && now.states.values().all(|state| matches!(state, PidState::Gone));
         self.hand_out(&now, window, out);
 
         // A list of which one question failed proves nothing: the base stays the older one.
-        let whole = !now.states.values().any(|state| matches!(state, PidState::Unread));
+        let whole = now.is_whole();
         let around = if whole && !self.dead_rows_hidden { verdict.cause } else { None };
-        let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
-        if let Some(cause) = around {
-            // Rows that died after the list was asked for are weighed against the next read's exits,
-            // and not against these as well.
-            let rows = self.new_rows.saturating_sub(self.early_rows);
-            let lost = self.exits.map(|exits| exits.saturating_sub(rows));
-            out.findings.push(self.gap(cause, from, window.ended, lost));
+        self.follow(&now, window, around, out);
+        if whole && self.last.is_some() && around.is_none() {
+            self.weigh_exits(verdict.witnessed);
         }
-        self.follow(&now, window, around, all_gone, out);
+        if let Some(cause) = around {
+            let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
+            out.findings.push(self.gap(cause, from, window.ended, self.exits_without_row()));
+        }
         if self.dead_rows_hidden {
             out.unknowns.push(self.unknown(UnknownReason::DeadRowsHiddenByPidNamespace));
         }
@@ -51,6 +49,39 @@ impl Harvest {
             self.say_if_empty(&now, out);
             self.rebase(&now, verdict, window, out);
         }
+    }
+
+    /// Touching exits since the last complete list that no row is known of: neither one that was handed
+    /// out, nor one that is counted as lost by its key, nor one that is listed and in doubt. Rows that
+    /// died after the list was asked for are weighed against the next read's exits, and not against
+    /// these as well.
+    fn exits_without_row(&self) -> Option<u64> {
+        let rows = self.new_rows.saturating_sub(self.early_rows).saturating_add(self.lost_rows);
+        let rows = rows.saturating_add(self.doubtful().count());
+        self.exits.map(|exits| exits.saturating_sub(rows))
+    }
+
+    /// Weighs the exits since the last complete list against the rows that this one brought, where no
+    /// gap does it.
+    fn weigh_exits(&mut self, witnessed: bool) {
+        let Some(exits) = self.exits else { return };
+        let rows = self.new_rows.saturating_sub(self.early_rows).saturating_add(self.lost_rows);
+        let without = if witnessed { &mut self.exits_owed } else { &mut self.exits_unwitnessed };
+        *without = without.saturating_add(exits.saturating_sub(rows));
+        let mut late = rows.saturating_sub(exits);
+        for without in [&mut self.exits_owed, &mut self.exits_unwitnessed] {
+            let paid = late.min(*without);
+            *without = without.saturating_sub(paid);
+            late = late.saturating_sub(paid);
+        }
+    }
+
+    /// The rows that are lost if no further list comes.
+    pub(super) fn doubtful(&self) -> Lost {
+        let mut lost = Lost::default();
+        self.gone.add_to(&mut lost);
+        add_tracked(self.tracked.values(), &mut lost);
+        lost
     }
 
     /// Whether the last list showed this row running, be it behind a dead row of its pid: then without
@@ -111,55 +142,33 @@ impl Harvest {
         now: &Listed,
         window: Window,
         around: Option<GapCause>,
-        all_gone: bool,
         out: &mut Observation,
     ) {
-        let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
-        let whole = !now.states.values().any(|state| matches!(state, PidState::Unread));
-        let (mut vanished, mut broken) = (self.vanished_strangers(now), 0_u64);
-        for (pid, mut tracked) in std::mem::take(&mut self.tracked) {
-            let fate = fate(pid, &tracked, now);
-            match loss(fate, &tracked, around) {
-                // The list may be incomplete: a loss is declared by a whole one only.
-                Some(_) if !whole && fate == Fate::Missing => {
-                    self.tracked.insert(pid, tracked);
-                }
-                Some(cause) => {
-                    let ended_before = match fate {
-                        Fate::Overwritten(next) => Some(next),
-                        _ => None,
-                    };
-                    match cause {
-                        GapCause::RowOverwritten if ended_before.is_some() => {
-                            out.findings.push(self.gap(cause, from, window.ended, Some(1)));
-                        }
-                        GapCause::RowVanished => vanished += 1,
-                        GapCause::EpochBroken if tracked.in_doubt.is_none() => broken += 1,
-                        _ => {}
-                    }
-                    out.findings.push(Finding::OpenLost { row: tracked.open, cause, ended_before });
-                }
-                None if fate == Fate::Final => {}
-                None => {
-                    if fate != Fate::Unread {
-                        tracked.in_doubt = None;
-                        tracked.open.last_seen = window;
-                    }
-                    self.tracked.insert(pid, tracked);
-                }
-            }
+        let since = self.last.as_ref().map_or(window.began, |last| last.window.began);
+        let all_gone = now.is_all_gone();
+        let cause = if all_gone { GapCause::EpochBroken } else { GapCause::RowVanished };
+        let (doubt, mut lost) = (Doubt { since, cause }, Lost::default());
+        let known = |pid: Pid| {
+            let dead = self.last.as_ref().map_or(&[][..], |base| &base.dead);
+            u64::from(self.tracked.contains_key(&pid))
+                + u64::from(dead.iter().any(|was| was.row.pid == pid))
+        };
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.take(now, doubt, window, known, &mut lost);
+        self.gone = gone;
+        for (pid, tracked) in std::mem::take(&mut self.tracked) {
+            let followed = follow_one(pid, tracked, now, (window, around, doubt), &mut lost, out);
+            self.tracked.extend(followed.map(|tracked| (pid, tracked)));
         }
-        if vanished > 0 {
-            let (cause, reason) = if all_gone {
-                (GapCause::EpochBroken, UnknownReason::AccountingModeReset)
-            } else {
-                (GapCause::RowVanished, UnknownReason::RowVanished)
-            };
-            out.findings.push(self.gap(cause, from, window.ended, Some(vanished)));
-            out.unknowns.push(self.unknown(reason));
+        self.lost_rows = self.lost_rows.saturating_add(lost.count());
+        for (cause, from, rows) in lost.each() {
+            out.findings.push(self.gap(cause, from, window.ended, Some(rows)));
         }
-        if broken > 0 {
-            out.findings.push(self.gap(GapCause::EpochBroken, from, window.ended, Some(broken)));
+        let any_gone = || self.tracked.values().any(|tracked| tracked.gone.is_some());
+        if all_gone {
+            out.unknowns.push(self.unknown(UnknownReason::AccountingModeReset));
+        } else if self.gone.hides_any() || any_gone() {
+            out.unknowns.push(self.unknown(UnknownReason::RowVanished));
         }
         self.take_up(now, window, out);
         if whole && std::mem::take(&mut self.hands_out_again) {
@@ -178,18 +187,6 @@ impl Harvest {
                 }
             }
         }
-    }
-
-    /// Listed pids without a row when asked, of which nothing had been seen: neither a row that was
-    /// handed out before nor one that is followed.
-    fn vanished_strangers(&self, now: &Listed) -> u64 {
-        let last = self.last.as_ref().map_or(&[][..], |last| &last.dead);
-        let strangers = now.states.iter().filter(|(pid, state)| {
-            matches!(state, PidState::Gone)
-                && !self.tracked.contains_key(pid)
-                && !last.iter().any(|was| was.row.pid == **pid)
-        });
-        u64::try_from(strangers.count()).unwrap_or(u64::MAX)
     }
 
     fn take_up(&mut self, now: &Listed, window: Window, out: &mut Observation) {
@@ -245,8 +242,9 @@ impl Harvest {
         let masked = row.is_none();
         let gpu = self.gpu.clone();
         let open = OpenRow { gpu, pid, start, reason, row, first_seen, last_seen };
-        let known =
-            self.tracked.insert(pid, Tracked { open: open.clone(), masked_by, in_doubt: None });
+        let known = self
+            .tracked
+            .insert(pid, Tracked { open: open.clone(), masked_by, in_doubt: None, gone: None });
         // A row without a start time is not news each time it is read.
         if known.is_some_and(|known| known.open.reason == reason) {
             return;
@@ -303,5 +301,48 @@ impl Harvest {
         self.last = Some(LastList { window, dead, empty_since, off_since: false });
         self.exits = Some(0);
         self.new_rows = std::mem::take(&mut self.early_rows);
+        self.lost_rows = 0;
     }
+}
+
+/// What a list says of one row that was seen open: as it stands now, or `None` where it is over.
+fn follow_one(
+    pid: Pid,
+    mut tracked: Tracked,
+    now: &Listed,
+    (window, around, doubt): (Window, Option<GapCause>, Doubt),
+    lost: &mut Lost,
+    out: &mut Observation,
+) -> Option<Tracked> {
+    let fate = fate(pid, &tracked, now);
+    let Some(cause) = loss(fate, &tracked, around) else {
+        match fate {
+            Fate::Final => return None,
+            Fate::Vanished => {
+                tracked.gone.get_or_insert(doubt);
+            }
+            Fate::Open | Fate::Hidden => {
+                (tracked.in_doubt, tracked.gone) = (None, None);
+                tracked.open.last_seen = window;
+            }
+            Fate::Unread | Fate::Overwritten(_) | Fate::Missing => {}
+        }
+        return Some(tracked);
+    };
+    // The list may be incomplete: a loss is declared by a whole one only.
+    if fate == Fate::Missing && !now.is_whole() {
+        return Some(tracked);
+    }
+    let ended_before = if let Fate::Overwritten(next) = fate { Some(next) } else { None };
+    // What goes with its epoch, or with the dead rows around it, is in their gap.
+    let counted = ended_before.is_some()
+        || (tracked.in_doubt.is_none()
+            && (tracked.gone.is_some() || cause == GapCause::EpochBroken));
+    if counted {
+        // It may have been lost as early as when it was first not found.
+        let since = tracked.gone.map_or(doubt.since, |gone| gone.since);
+        lost.add(Doubt { since, cause }, 1);
+    }
+    out.findings.push(Finding::OpenLost { row: tracked.open, cause, ended_before });
+    None
 }

@@ -85,6 +85,16 @@ impl Listed {
         listed
     }
 
+    /// Whether every question was answered: a list of which one failed proves nothing.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.states.values().any(|state| matches!(state, PidState::Unread))
+    }
+
+    /// Whether rows are listed, and none of them could be found.
+    pub(super) fn is_all_gone(&self) -> bool {
+        !self.order.is_empty() && self.states.values().all(|state| matches!(state, PidState::Gone))
+    }
+
     /// The dead rows in the store's order.
     pub(super) fn dead(&self) -> Vec<DeadRow> {
         let states = self.order.iter().filter_map(|pid| self.states.get(pid));

@@ -240,7 +240,7 @@ fn accounting_that_stays_off_ends_as_a_gap() {
     model.read_quietly(&mut harvest);
     model.set_mode(false);
     model.read_quietly(&mut harvest);
-    let findings = harvest.close(model.stamp());
+    let findings = harvest.in_doubt(model.stamp());
     let seen = Observation { findings, unknowns: Vec::new() };
     assert_eq!(gaps(&seen), [(GapCause::AccountingOff, None)]);
 }
@@ -286,18 +286,80 @@ fn a_final_row_without_a_start_is_handed_out_nameless_once() {
     assert!(harvest.observe(&read).findings.is_empty());
 }
 
+/// The gaps that would be left if no further read came.
+fn left_in_doubt(model: &Model, harvest: &Harvest) -> Vec<(GapCause, Option<u64>)> {
+    let findings = harvest.in_doubt(model.stamp());
+    gaps(&Observation { findings, unknowns: Vec::new() })
+}
+
 #[test]
 fn a_listed_row_that_cannot_be_found_is_vanished_and_all_of_them_a_reset() {
     let (model, mut harvest) = started();
     let living = Answer::Row(row((Pid(8), model.stamp().wall.0 - 5), 0, true));
     let seen = harvest.observe(&answered(&model, vec![(8, living), (9, Answer::Gone)]));
-    assert_eq!(gaps(&seen), [(GapCause::RowVanished, Some(1))]);
-    assert_eq!(reasons(&seen), [UnknownReason::RowVanished]);
+    assert_eq!((gaps(&seen), reasons(&seen)), (vec![], vec![UnknownReason::RowVanished]));
+    assert_eq!(left_in_doubt(&model, &harvest), [(GapCause::RowVanished, Some(1))]);
 
     let (model, mut harvest) = started();
     let seen = harvest.observe(&answered(&model, vec![(8, Answer::Gone), (9, Answer::Gone)]));
+    assert_eq!((gaps(&seen), reasons(&seen)), (vec![], vec![UnknownReason::AccountingModeReset]));
+    assert_eq!(left_in_doubt(&model, &harvest), [(GapCause::EpochBroken, Some(2))]);
+}
+
+#[test]
+fn a_row_that_is_never_found_is_counted_once_however_often_it_was_asked_for() {
+    let (mut model, mut harvest) = started();
+    model.burst(3);
+    model.open(7);
+    model.read_quietly(&mut harvest);
+    model.open(8);
+    model.burst(1);
+    model.rows_fail = true;
+    for _ in 0..5 {
+        let seen = model.read_quietly(&mut harvest);
+        assert_eq!(reasons(&seen), [UnknownReason::AccountingModeReset]);
+        // Three rows were handed out, and are nobody's loss; no exit of this interval has a row yet.
+        let sized = gaps(&seen).into_iter().filter(|gap| gap.0 == GapCause::EpochBroken);
+        assert_eq!(sized.count(), 0, "{seen:?}");
+    }
+    // The one seen open, the one opened since, and the one that came and went.
+    assert_eq!(left_in_doubt(&model, &harvest), [(GapCause::EpochBroken, Some(3))]);
+    assert!(harvest.open().is_empty(), "nobody knows that it runs");
+}
+
+#[test]
+fn rows_that_are_found_again_were_not_lost() {
+    let (mut model, mut harvest) = started();
+    model.open(7);
+    model.read_quietly(&mut harvest);
+    model.open(8);
+    model.burst(1);
+    model.rows_fail = true;
+    model.read_quietly(&mut harvest);
+    model.rows_fail = false;
+    let seen = model.read_quietly(&mut harvest);
+    assert_eq!((gaps(&seen), handed_out(&seen).len()), (vec![], 1));
+    let opened = seen.findings.iter().filter(|f| matches!(f, Finding::Opened(_))).count();
+    assert_eq!((opened, harvest.open().len()), (1, 2), "only the one of pid 8 is news");
+    assert_eq!(left_in_doubt(&model, &harvest), []);
+}
+
+#[test]
+fn rows_that_leave_the_list_without_having_been_found_are_lost_then() {
+    let (mut model, mut harvest) = started();
+    model.burst(1);
+    model.read_quietly(&mut harvest);
+    model.open(7);
+    model.open(8);
+    model.rows_fail = true;
+    model.read_quietly(&mut harvest);
+    model.read_quietly(&mut harvest);
+    model.rows_fail = false;
+    model.set_mode(false);
+    model.set_mode(true);
+    let seen = model.read_quietly(&mut harvest);
     assert_eq!(gaps(&seen), [(GapCause::EpochBroken, Some(2))]);
-    assert_eq!(reasons(&seen), [UnknownReason::AccountingModeReset]);
+    assert_eq!(left_in_doubt(&model, &harvest), []);
 }
 
 #[test]

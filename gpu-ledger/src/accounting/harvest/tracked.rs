@@ -1,5 +1,6 @@
 //! Rule (b) of continuity: every row seen open is still open or final, else it was lost.
 
+use super::gone::Doubt;
 use super::state::{Listed, PidState};
 use crate::accounting::reading::OpenRow;
 use crate::unit::{Pid, WallUs};
@@ -14,6 +15,15 @@ pub(super) struct Tracked {
     /// Why accounting was lost after it was last seen, if it was. It no longer counts as open, but a
     /// final row of it may still turn up.
     pub(super) in_doubt: Option<GapCause>,
+    /// It is listed, but the driver has no row of it when asked. It does not count as open either.
+    pub(super) gone: Option<Doubt>,
+}
+
+impl Tracked {
+    /// Whether it runs, as far as anybody knows.
+    pub(super) const fn is_open(&self) -> bool {
+        self.in_doubt.is_none() && self.gone.is_none()
+    }
 }
 
 /// What a complete list says of a tracked row.
@@ -27,7 +37,7 @@ pub(super) enum Fate {
     Hidden,
     /// Not known this time.
     Unread,
-    /// It went between the list and the question.
+    /// It is listed, and was not found when asked about.
     Vanished,
     /// A later span of its pid took its place.
     Overwritten(WallUs),
@@ -67,9 +77,11 @@ pub(super) fn fate(pid: Pid, tracked: &Tracked, now: &Listed) -> Fate {
 /// The cause under which a lost row is counted, where the list itself gives `around`.
 pub(super) fn loss(fate: Fate, tracked: &Tracked, around: Option<GapCause>) -> Option<GapCause> {
     match fate {
-        Fate::Final | Fate::Open | Fate::Hidden | Fate::Unread => None,
-        Fate::Vanished => Some(GapCause::RowVanished),
+        Fate::Final | Fate::Open | Fate::Hidden | Fate::Unread | Fate::Vanished => None,
         Fate::Overwritten(_) => Some(GapCause::RowOverwritten),
-        Fate::Missing => Some(tracked.in_doubt.or(around).unwrap_or(GapCause::EpochBroken)),
+        Fate::Missing => {
+            let gone = tracked.gone.map(|doubt| doubt.cause);
+            Some(tracked.in_doubt.or(gone).or(around).unwrap_or(GapCause::EpochBroken))
+        }
     }
 }

@@ -13,7 +13,7 @@ mod model;
 mod record;
 mod reseed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -154,18 +154,27 @@ impl Lifetimes {
         let subject = &fork.subject;
         let Some(created) = self.meet(subject, BootNs(0)) else { return Applied::Nothing };
         let key = subject.key;
-        let news = self.change(&key, |record| record.forked.replace(user_of(subject)).is_none());
-        self.make_exact(&subject.parent);
-        self.change(&subject.parent, |parent| {
+        let news = match &subject.parent {
+            Some(parent) => self.forked_by(key, parent, user_of(subject)),
+            // Its first image is that of somebody who cannot be told.
+            None => self.change(&key, Record::doubt_first_image) == Some(true),
+        };
+        self.patch_children_after(key, BootNs(0));
+        self.make_room();
+        if news || created { Applied::Forked(key) } else { Applied::Nothing }
+    }
+
+    /// Notes who forked a child; says whether that is news.
+    fn forked_by(&mut self, key: ProcessKey, parent: &ProcessKey, user: User) -> bool {
+        let news = self.change(&key, |record| record.forked.replace(user).is_none()) == Some(true);
+        self.change(parent, |parent| {
             parent.last_birth = parent.last_birth.max(Some(key.start));
         });
         self.inherit(key);
-        if news == Some(true) {
-            self.inherit_doubt(key, &subject.parent);
+        if news {
+            self.inherit_doubt(key, parent);
         }
-        self.patch_children_after(key, BootNs(0));
-        self.make_room();
-        if news == Some(true) || created { Applied::Forked(key) } else { Applied::Nothing }
+        news
     }
 
     fn apply_exec(&mut self, exec: &Exec) -> Applied {
@@ -175,11 +184,8 @@ impl Lifetimes {
         // A slice of a ring record would keep its whole buffer alive.
         let mut argv = exec.argv.clone();
         argv.bytes = Bytes::copy_from_slice(&exec.argv.bytes);
-        let content = ImageContent {
-            argv,
-            filename: Bytes::copy_from_slice(&exec.filename),
-            exe: Some((exec.exe_device, exec.exe_inode)),
-        };
+        let content =
+            ImageContent { argv, filename: Bytes::copy_from_slice(&exec.filename), exe: exec.exe };
         let image = Image {
             since: subject.at,
             basis: Basis::Exec,
@@ -203,7 +209,7 @@ impl Lifetimes {
     fn apply_exit(&mut self, exit: &Exit) -> Applied {
         let subject = &exit.subject;
         let Some(_) = self.meet(subject, subject.at) else { return Applied::Nothing };
-        let end = Ended { at: subject.at, wait_status: Some(exit.wait_status) };
+        let end = Ended { at: subject.at, is_seen: true, wait_status: exit.wait_status };
         let outcome =
             self.change(&subject.key, |record| (record.end(end), record.life.touched.is_some()));
         self.make_room();
@@ -227,7 +233,9 @@ impl Lifetimes {
     /// is new.
     fn meet(&mut self, subject: &Subject, parent_seen: BootNs) -> Option<bool> {
         let key = subject.key;
-        self.make_exact(&subject.parent);
+        if let Some(parent) = &subject.parent {
+            self.make_exact(parent);
+        }
         let mut created = false;
         if !self.records.contains_key(&key) {
             if self.departed.holds(&key) {
@@ -238,15 +246,14 @@ impl Lifetimes {
         }
         if created {
             let mut record = Record::new(key, true);
-            record.learn_parent(subject.parent, parent_seen);
+            record.learn_subject(subject, parent_seen);
             self.insert(record);
             self.adopt_waiting(key);
         }
         let gap =
             self.last_gap.filter(|(from, to)| created && key.start <= *to && subject.at >= *from);
         self.change(&key, |record| {
-            record.learn_parent(subject.parent, parent_seen);
-            record.learn_cgroups(&subject.cgroups);
+            record.learn_subject(subject, parent_seen);
             if let Some((from, to)) = gap {
                 record.doubt(from, to);
             }
@@ -292,7 +299,9 @@ impl Lifetimes {
             // Of a start known to the tick the last moment of it: the old holder may have had it.
             let exact = self.records.get(&next).is_some_and(|next| next.life.start_is_exact);
             let at = next.start.plus_ns(if exact { 0 } else { BootNs::PER_TICK - 1 });
-            self.change(&ended, |record| record.end(Ended { at, wait_status: None }));
+            self.change(&ended, |record| {
+                record.end(Ended { at, is_seen: false, wait_status: None })
+            });
             self.patch_children_of_seeded(ended);
         }
     }

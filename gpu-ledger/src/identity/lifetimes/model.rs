@@ -251,7 +251,7 @@ fn tell(lifetimes: &mut Lifetimes, told: &Told) {
 fn picture(lifetimes: &Lifetimes) -> Vec<Lifetime> {
     let comparable = |lifetime: &Lifetime| Lifetime {
         cgroups: Vec::new(),
-        ended: lifetime.ended.filter(|ended| ended.wait_status.is_some()),
+        ended: lifetime.ended.filter(|ended| ended.is_seen),
         ..lifetime.clone()
     };
     lifetimes.iter().map(comparable).collect()
@@ -319,7 +319,7 @@ proptest! {
                 prop_assert_eq!(lifetime.parent.unwrap().pid, parent.key.pid);
                 prop_assert_eq!(lifetime.parent.unwrap().start.ticks(), parent.key.start.ticks());
             }
-            prop_assert_eq!(lifetime.ended.filter(|end| end.wait_status.is_some()).map(|end| end.at.0), truth.exit);
+            prop_assert_eq!(lifetime.ended.filter(|end| end.is_seen).map(|end| end.at.0), truth.exit);
         }
         // Whatever was told once more changes nothing.
         let before = picture(&lifetimes);

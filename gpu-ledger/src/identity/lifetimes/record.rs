@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::identity::{Basis, Ended, Image, ImageContent, ImageGap, Lifetime, User};
-use crate::kernel::{ArgvState, CgroupId, ProcessKey};
+use crate::kernel::{ArgvState, CgroupId, ProcessKey, Subject};
 use crate::unit::BootNs;
 use crate::unknown::NamelessReason;
 
@@ -61,6 +61,8 @@ pub(super) struct Record {
     parent_seen: Option<BootNs>,
     /// The child's ids in its fork event, which says that the first image is the parent's.
     pub(super) forked: Option<User>,
+    /// A fork event came that could not say who forked it.
+    forker_unread: bool,
     /// What the earliest look at procfs showed, kept also where kernel events say more: what they
     /// say may yet be taken back.
     seed: Option<Box<Seed>>,
@@ -92,6 +94,7 @@ impl Record {
             link: None,
             parent_seen: None,
             forked: None,
+            forker_unread: false,
             seed: None,
             window: None,
             open_gap: None,
@@ -121,6 +124,27 @@ impl Record {
             self.life.parent = Some(parent);
             self.link = Some(parent);
         }
+    }
+
+    /// What every event says of its subject, as far as it could be read.
+    pub(super) fn learn_subject(&mut self, subject: &Subject, parent_seen: BootNs) {
+        if let Some(parent) = subject.parent {
+            self.learn_parent(parent, parent_seen);
+        }
+        if let Some(cgroups) = &subject.cgroups {
+            self.learn_cgroups(cgroups);
+        }
+    }
+
+    /// It was forked by nobody knows whom: the image it was born with is in doubt like one after a
+    /// loss. Says whether that is news.
+    pub(super) fn doubt_first_image(&mut self) -> bool {
+        let news = !self.forker_unread && self.forked.is_none();
+        self.forker_unread = true;
+        if news {
+            self.doubt(self.life.key.start, self.life.key.start);
+        }
+        news
     }
 
     pub(super) fn learn_cgroups(&mut self, cgroups: &[CgroupId]) {
@@ -275,12 +299,10 @@ impl Record {
     /// and an exit that was seen counts before one that was inferred.
     pub(super) fn end(&mut self, end: Ended) -> bool {
         let news = self.life.ended.is_none();
-        let better = self.life.ended.is_none_or(|known| {
-            match (known.wait_status.is_some(), end.wait_status.is_some()) {
-                (false, true) => true,
-                (true, false) => false,
-                _ => end.at < known.at,
-            }
+        let better = self.life.ended.is_none_or(|known| match (known.is_seen, end.is_seen) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => end.at < known.at,
         });
         if better {
             self.life.ended = Some(end);
@@ -411,7 +433,9 @@ impl Record {
 }
 
 fn same_argv(one: &ImageContent, other: &ImageContent) -> bool {
-    one.argv.bytes == other.argv.bytes && one.argv.true_length == other.argv.true_length
+    one.argv.true_length.is_some()
+        && one.argv.true_length == other.argv.true_length
+        && one.argv.bytes == other.argv.bytes
 }
 
 /// Whether a process that was last known to bear `known` and now shows `seen` in procfs may be

@@ -120,7 +120,7 @@ impl Lifetimes {
             .collect();
         let mut count: u64 = 0;
         for key in vanished {
-            let end = Ended { at: snapshot.ended, wait_status: None };
+            let end = Ended { at: snapshot.ended, is_seen: false, wait_status: None };
             count += u64::from(self.change(&key, |record| record.end(end)) == Some(true));
         }
         count

@@ -4,55 +4,55 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::identity::{SeenProcess, Snapshot};
-use crate::kernel::{Argv, ArgvState, CgroupId};
+use crate::kernel::{Argv, ArgvState, CgroupId, LoginUid};
 use crate::unknown::NamelessReason;
 
-pub(super) const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 
-pub(super) fn key(pid: u32, start: u64) -> ProcessKey {
+pub(crate) fn key(pid: u32, start: u64) -> ProcessKey {
     ProcessKey { pid: Pid(pid), start: BootNs(start) }
 }
 
-pub(super) fn subject(key: ProcessKey, parent: ProcessKey, at: u64) -> Subject {
+pub(crate) fn subject(key: ProcessKey, parent: ProcessKey, at: u64) -> Subject {
     Subject {
         key,
-        parent,
-        uid: 1_000,
-        euid: 1_000,
-        login_uid: None,
-        cgroups: vec![CgroupId { hierarchy: 0, id: 7 }],
+        parent: Some(parent),
+        uid: Some(1_000),
+        euid: Some(1_000),
+        login_uid: LoginUid::Unset,
+        cgroups: Some(vec![CgroupId { hierarchy: 0, id: 7 }]),
         at: BootNs(at),
         cpu: 0,
         seq: 0,
     }
 }
 
-pub(super) fn argv(line: &str) -> Argv {
+pub(crate) fn argv(line: &str) -> Argv {
     let mut bytes: Vec<u8> = line.replace(' ', "\0").into_bytes();
     bytes.push(0);
-    let true_length = u64::try_from(bytes.len()).unwrap();
+    let true_length = Some(u64::try_from(bytes.len()).unwrap());
     Argv { bytes: bytes.into(), true_length, state: ArgvState::Whole }
 }
 
-pub(super) fn fork(child: ProcessKey, parent: ProcessKey) -> Event {
+pub(crate) fn fork(child: ProcessKey, parent: ProcessKey) -> Event {
     Event::Fork(Fork { subject: subject(child, parent, child.start.0) })
 }
 
-pub(super) fn exec(key: ProcessKey, parent: ProcessKey, at: u64, line: &str) -> Event {
+pub(crate) fn exec(key: ProcessKey, parent: ProcessKey, at: u64, line: &str) -> Event {
     let filename = Bytes::copy_from_slice(line.split(' ').next().unwrap_or_default().as_bytes());
     let subject = subject(key, parent, at);
-    Event::Exec(Exec { subject, argv: argv(line), filename, exe_device: 1, exe_inode: 2 })
+    Event::Exec(Exec { subject, argv: argv(line), filename, exe: Some((1, 2)) })
 }
 
-pub(super) fn exit(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
-    Event::Exit(Exit { subject: subject(key, parent, at), wait_status: 0 })
+pub(crate) fn exit(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
+    Event::Exit(Exit { subject: subject(key, parent, at), wait_status: Some(0) })
 }
 
-pub(super) fn touch(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
+pub(crate) fn touch(key: ProcessKey, parent: ProcessKey, at: u64) -> Event {
     Event::DeviceTouch(DeviceTouch { subject: subject(key, parent, at), major: 195, minor: 0 })
 }
 
-pub(super) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
+pub(crate) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
     SeenProcess {
         pid: key.pid,
         start_ticks: key.start.ticks(),
@@ -61,18 +61,18 @@ pub(super) fn seen(key: ProcessKey, parent: u32, line: &str) -> SeenProcess {
         argv: argv(line),
         exe_path: Bytes::copy_from_slice(line.split(' ').next().unwrap_or_default().as_bytes()),
         exe: Some((1, 2)),
-        user: User { uid: 1_000, euid: 1_000, login_uid: None },
+        user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
         cgroups: Vec::new(),
         is_kernel_thread: false,
     }
 }
 
-pub(super) fn snapshot(began: u64, ended: u64, processes: Vec<SeenProcess>) -> Snapshot {
+pub(crate) fn snapshot(began: u64, ended: u64, processes: Vec<SeenProcess>) -> Snapshot {
     Snapshot { began: BootNs(began), ended: BootNs(ended), processes, unreadable: BTreeSet::new() }
 }
 
 /// The first word of what `key` ran at `at`.
-pub(super) fn ran(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<String> {
+pub(crate) fn ran(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<String> {
     let image = lifetimes.get(&key)?.image_at(BootNs(at))?;
     let words = crate::identity::argv_words(&image.content.argv);
     Some(String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned())
@@ -82,7 +82,7 @@ fn basis(lifetimes: &Lifetimes, key: ProcessKey, at: u64) -> Option<Basis> {
     Some(lifetimes.get(&key)?.image_at(BootNs(at))?.basis)
 }
 
-pub(super) fn all(events: &[Event]) -> Lifetimes {
+pub(crate) fn all(events: &[Event]) -> Lifetimes {
     let mut lifetimes = Lifetimes::default();
     for event in events {
         lifetimes.apply(event);
@@ -90,7 +90,7 @@ pub(super) fn all(events: &[Event]) -> Lifetimes {
     lifetimes
 }
 
-pub(super) fn nothing_listed(lifetimes: &mut Lifetimes, began: u64) {
+pub(crate) fn nothing_listed(lifetimes: &mut Lifetimes, began: u64) {
     let listed_unbooked = BTreeSet::new();
     lifetimes
         .forget(&ForgetProof { reads_began: BootNs(began), listed_unbooked: &listed_unbooked });
@@ -145,7 +145,7 @@ fn of_several_exits_the_first_counts_and_the_caller_hears_of_it_once() {
     assert_eq!(lifetimes.apply(&exit(JOB, SHELL, 221 * MS)), exited);
     assert_eq!(lifetimes.apply(&exit(JOB, SHELL, 220 * MS)), Applied::Nothing);
     assert_eq!(lifetimes.apply(&exit(JOB, SHELL, 222 * MS)), Applied::Nothing);
-    let ended = Ended { at: BootNs(220 * MS), wait_status: Some(0) };
+    let ended = Ended { at: BootNs(220 * MS), is_seen: true, wait_status: Some(0) };
     assert_eq!(lifetimes.get(&JOB).unwrap().ended, Some(ended));
 }
 
@@ -269,7 +269,7 @@ fn a_new_holder_of_a_pid_means_that_the_old_one_ended() {
         [fork(next, SHELL), exec(JOB, SHELL, 210 * MS, "a")],
     ] {
         let mut lifetimes = all(&events);
-        let inferred = Ended { at: next.start, wait_status: None };
+        let inferred = Ended { at: next.start, is_seen: false, wait_status: None };
         assert_eq!(lifetimes.get(&JOB).unwrap().ended, Some(inferred));
         assert_eq!(lifetimes.get(&next).unwrap().ended, None);
         // The exit that comes late knows better.
@@ -381,7 +381,7 @@ fn a_rescan_ends_the_vanished_and_adds_the_missed() {
     look.unreadable.insert(WORKER.pid);
     let seeded = lifetimes.reseed(&look);
     assert_eq!((seeded.added, seeded.vanished), (1, 1));
-    let gone = Ended { at: BootNs(520 * MS), wait_status: None };
+    let gone = Ended { at: BootNs(520 * MS), is_seen: false, wait_status: None };
     assert_eq!(lifetimes.get(&JOB).unwrap().ended, Some(gone));
     // Born while procfs was read, or not shown by it: that is no proof of an end.
     assert_eq!(lifetimes.get(&newborn).unwrap().ended, None);
@@ -423,4 +423,39 @@ fn kept_arguments_do_not_hold_the_buffer_they_came_in() {
     let mut lifetimes = Lifetimes::default();
     lifetimes.apply(&Event::Exec(event));
     assert!(ring.is_unique());
+}
+
+#[test]
+fn a_fork_by_nobody_known_leaves_the_first_image_in_doubt_until_an_exec() {
+    let mut born = subject(WORKER, JOB, WORKER.start.0);
+    born.parent = None;
+    let orphaned = Event::Fork(Fork { subject: born });
+    let mut lifetimes = all(&[
+        exec(INIT, SHELL, 110 * MS, "init"),
+        orphaned.clone(),
+        // Handed to init since: not who it inherited from.
+        touch(WORKER, INIT, 310 * MS),
+    ]);
+    let worker = lifetimes.get(&WORKER).unwrap();
+    assert_eq!((worker.images.len(), worker.parent), (0, Some(INIT)));
+    let gap = worker.image_gap_at(BootNs(350 * MS)).unwrap();
+    assert_eq!((gap.from, gap.to, gap.reason), (WORKER.start, None, NamelessReason::EventLost));
+    lifetimes.apply(&exec(WORKER, INIT, 400 * MS, "server"));
+    assert_eq!(ran(&lifetimes, WORKER, 350 * MS), None);
+    assert_eq!(ran(&lifetimes, WORKER, 400 * MS).as_deref(), Some("server"));
+    let before = lifetimes.get(&WORKER).cloned();
+    assert_eq!(lifetimes.apply(&orphaned), Applied::Nothing);
+    assert_eq!(lifetimes.get(&WORKER).cloned(), before);
+}
+
+#[test]
+fn what_an_event_could_not_read_takes_nothing_away_from_what_is_known() {
+    let mut lifetimes = all(&[fork(JOB, SHELL), exec(JOB, SHELL, 210 * MS, "server")]);
+    let known = lifetimes.get(&JOB).cloned().unwrap();
+    let mut unread = subject(JOB, SHELL, 250 * MS);
+    (unread.parent, unread.cgroups) = (None, None);
+    lifetimes.apply(&Event::Exit(Exit { subject: unread, wait_status: None }));
+    let after = lifetimes.get(&JOB).cloned().unwrap();
+    let ended = Ended { at: BootNs(250 * MS), is_seen: true, wait_status: None };
+    assert_eq!(after, Lifetime { ended: Some(ended), ..known });
 }

@@ -8,7 +8,7 @@ fn argv(words: &[&[u8]], state: ArgvState) -> Argv {
         bytes.extend_from_slice(word);
         bytes.push(0);
     }
-    let true_length = u64::try_from(bytes.len()).unwrap();
+    let true_length = Some(u64::try_from(bytes.len()).unwrap());
     Argv { bytes: bytes.into(), true_length, state }
 }
 
@@ -160,7 +160,7 @@ fn every_interpreters_name_belongs_to_one_family() {
 #[test]
 fn arguments_that_were_not_captured_leave_the_file_name_and_are_not_guessed() {
     for state in [ArgvState::Shed, ArgvState::Unreadable] {
-        let lost = || Argv { bytes: Bytes::new(), true_length: 90, state };
+        let lost = || Argv { bytes: Bytes::new(), true_length: Some(90), state };
         let of = |filename: &str| Program::of(&content(filename, lost())).unwrap();
         assert_eq!(of("/usr/bin/python3").kind(), ProgramKind::Interpreter);
         assert_eq!(of("/usr/bin/python3").as_bytes(), b"python3");
@@ -172,7 +172,7 @@ fn arguments_that_were_not_captured_leave_the_file_name_and_are_not_guessed() {
 #[test]
 fn a_script_name_cut_in_half_is_no_script_name() {
     let bytes = Bytes::from_static(b"python3\0-u\0/srv/very_long_na");
-    let cut = Argv { bytes, true_length: 90, state: ArgvState::Truncated };
+    let cut = Argv { bytes, true_length: Some(90), state: ArgvState::Truncated };
     assert_eq!(argv_words(&cut), [b"python3".as_slice(), b"-u"]);
     assert_eq!(argv_cut_word(&cut), Some(b"/srv/very_long_na".as_slice()));
     let program = Program::of(&content("/usr/bin/python3", cut)).unwrap();

@@ -9,10 +9,12 @@ pub(super) use json::json;
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 
+use anyhow::Context as _;
 use base64::Engine as _;
 
-use crate::bill::{Bill, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
-use crate::clock::Stamp;
+use crate::accounting::sight::Asked;
+use crate::bill::{Bill, Booked, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
+use crate::clock::{BootPlace, Stamp, Timeline};
 use crate::escape::escape;
 use crate::host::GpuRows;
 use crate::identity::{ImageContent, argv_words};
@@ -21,8 +23,8 @@ use crate::observer::EventCounts;
 use crate::session::TraceOptions;
 use crate::session::report::{self, Account as AccountLine, Block, Command, Report, Settled};
 use crate::session::watch::{Entry, Watch};
-use crate::settlement::Account;
-use crate::unit::{Ms, Span};
+use crate::settlement::{Account, Settlement};
+use crate::unit::{BootNs, Ms, Span};
 use crate::unknown::NamelessReason;
 
 /// An account within its part of the host: the command's `python` is another account than the
@@ -39,6 +41,14 @@ impl Line for Party {
     }
 }
 
+/// What the report is about, by the boot clock.
+struct Period {
+    asked: Asked,
+    timeline: Timeline,
+    /// The same on the bill's grid.
+    span: Span,
+}
+
 /// Stops the watching and says what came of it.
 pub(super) fn report(
     options: &TraceOptions,
@@ -51,21 +61,21 @@ pub(super) fn report(
         report::Events { produced, received, lost }
     });
     watch.keep_notes();
-    let period = period(watch, began);
-    let open = running::open_rows(watch, period);
-    let rowless = running::rowless(watch, period);
+    let period = period(watch, began)?;
+    let open = running::open_rows(watch, &period);
+    let rowless = running::rowless(watch, &period);
     let mut books: Vec<GpuBooks<Party>> = Vec::new();
     for (uuid, gpu) in watch.host().gpus() {
         let settled = watch.entries.iter().filter(|entry| entry.settlement.row.gpu == *uuid);
         let running = open.iter().chain(&rowless).filter(|one| one.gpu == *uuid);
         books.push(GpuBooks {
             gpu: uuid.clone(),
-            settlements: settled.map(|entry| booked(&entry.settlement, party(entry))).collect(),
+            settlements: settled.map(|entry| on_this_bill(entry, &period)).collect(),
             running: running.filter_map(|one| one.holding.clone()).collect(),
-            uncovered: surroundings::uncovered(watch, gpu, period),
+            uncovered: surroundings::uncovered(watch, &period, gpu),
         });
     }
-    let bill = bill(period, &books)?;
+    let bill = bill(period.span, &books)?;
     let (command, host) = blocks(watch, &bill);
     let argv = options.argv.iter().map(|word| text_of(word.as_encoded_bytes()));
     let driver = watch.observer.driver_facts();
@@ -82,13 +92,7 @@ pub(super) fn report(
             block: command,
         }),
         host,
-        gpus: watch
-            .host()
-            .gpus()
-            .values()
-            .zip(&bill.gpus)
-            .map(|(gpu, line)| statement(gpu, line))
-            .collect(),
+        gpus: statements(watch, &period, &bill),
         unattributed: bill.unattributed.iter().map(unattributed).collect(),
         disputed: disputed(watch),
         open: open.iter().map(running::Running::open).collect(),
@@ -98,7 +102,7 @@ pub(super) fn report(
         missed_in_coverage: events.and(driver).map(|_| surroundings::missed(watch)),
         events,
         device_touch: surroundings::device_touch(watch),
-        coverage: surroundings::coverage(watch),
+        coverage: surroundings::coverage(watch, &period),
     })
 }
 
@@ -114,21 +118,41 @@ fn processes(watch: &Watch) -> Vec<report::Processes> {
 
 /// From the first reads' end to the beginning of the oldest of the last ones: in between
 /// every GPU's rows were in sight.
-fn period(watch: &Watch, began: Stamp) -> Span {
+fn period(watch: &Watch, began: Stamp) -> anyhow::Result<Period> {
     // A GPU that could not be read at the end has an uncovered tail, and cuts nobody else's period.
     let read_at_the_end = |read: &Stamp| watch.finishing.is_none_or(|asked| read.boot >= asked);
-    let last =
-        || watch.host().gpus().values().filter_map(|gpu| gpu.last_good).map(|window| window.began);
+    let last = || {
+        watch
+            .host()
+            .gpus()
+            .values()
+            .filter_map(|gpu| gpu.sight.last_good())
+            .map(|window| window.began)
+    };
     let ended = last().filter(read_at_the_end).min().or_else(|| last().max());
     let ended = ended.filter(|read| read.boot >= began.boot);
     let ended = ended.unwrap_or_else(|| watch.observer.clock().now());
-    let from_ms = began.wall.ms();
-    let stepped = watch.host().clock_history().stepped_between(began.boot, ended.boot);
-    let by_wall = Span::new(from_ms, ended.wall.ms()).filter(|_| !stepped);
-    // A stepped wall clock says nothing of how long the trace took; the boot clock does.
-    let elapsed_ms = ended.boot.0.saturating_sub(began.boot.0) / 1_000_000;
-    let by_boot = || Span::new(from_ms, from_ms.saturating_add(elapsed_ms));
-    by_wall.or_else(by_boot).unwrap_or_else(|| Span::at(from_ms))
+    // The clocks were read when the watching began, so there is a timeline.
+    let timeline = watch.host().clock_history().timeline();
+    let timeline = timeline.context("the clocks were never read: a bug of gpu-ledger")?;
+    let until = ended.max(watch.host().coverage().end);
+    let span = timeline.span(began.boot, ended.boot);
+    Ok(Period {
+        asked: Asked { from: began, to: ended, until, opens_watched: false },
+        timeline,
+        span,
+    })
+}
+
+/// A settlement as it goes onto this trace's bill. What cannot be placed belongs to the period that it
+/// was read in, and a trace's is over when its last reads begin: what they brought is still its own.
+fn on_this_bill(entry: &Entry, period: &Period) -> Booked<Party> {
+    let last_ms = period.span.to_ms().saturating_sub(1).max(period.span.from_ms());
+    let mut booked = booked(&entry.settlement, party(entry), period.timeline);
+    if let Booked::Disputed { at_ms, .. } | Booked::NoStartTime { at_ms, .. } = &mut booked {
+        *at_ms = (*at_ms).clamp(period.span.from_ms(), last_ms);
+    }
+    booked
 }
 
 fn party(entry: &Entry) -> Party {
@@ -138,6 +162,7 @@ fn party(entry: &Entry) -> Party {
 /// The command's part and the rest of the host.
 fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
     let (mut command, mut host) = (Block::default(), Block::default());
+    let mut lines = Vec::new();
     for line in &bill.accounts {
         if line.settlements == 0 {
             // What only runs or has no row stands under `open` and `no_driver_row`.
@@ -158,15 +183,27 @@ fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
         let of_gpu =
             watch.entries.iter().filter(|entry| entry.settlement.row.gpu == gpu.facts.uuid);
         for (entry, parts) in of_gpu.zip(&line.settlements) {
-            let block = if entry.of_command { &mut command } else { &mut host };
-            block.settlements.push(settled(gpu, entry, parts.unwrap_or(Parts::NONE)));
+            lines.push((entry, settled(gpu, entry, parts.unwrap_or(Parts::NONE))));
         }
+    }
+    lines.sort_by_key(|(entry, line)| (began_at(&entry.settlement), line.pid));
+    for (entry, line) in lines {
+        let block = if entry.of_command { &mut command } else { &mut host };
+        block.settlements.push(line);
     }
     for block in [&mut command, &mut host] {
         block.accounts.sort_by(|a, b| b.held_ms.cmp(&a.held_ms).then(a.account.cmp(&b.account)));
-        block.settlements.sort_by_key(|one| (one.start_time_us, one.pid));
     }
     (command, host)
+}
+
+/// Since when a row held its GPU, by the boot clock; of one that has no one place there, when it was
+/// read.
+fn began_at(settlement: &Settlement) -> BootNs {
+    match settlement.started {
+        Some(BootPlace::Once(at)) => at,
+        Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => settlement.seen.ended.boot,
+    }
 }
 
 fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
@@ -202,7 +239,7 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
         program: entry.program.as_ref().map(ToString::to_string),
         argv: content.and_then(argv),
         argv_b64: content.and_then(argv_b64),
-        argv_length: content.map(|content| content.argv.true_length),
+        argv_length: content.and_then(|content| content.argv.true_length),
         argv_truncated: content.map(|content| content.argv.state != ArgvState::Whole),
         basis: settlement.attribution.basis(),
         reason: settlement.attribution.reason(),
@@ -234,7 +271,14 @@ fn text_of(word: &[u8]) -> String {
     std::str::from_utf8(word).map_or_else(|_| escape(word).to_string(), str::to_owned)
 }
 
-fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
+fn statements(watch: &Watch, period: &Period, bill: &Bill<Party>) -> Vec<report::Gpu> {
+    let gpus = watch.host().gpus().values().zip(&bill.gpus);
+    let statements = gpus
+        .map(|(gpu, line)| statement(gpu, line, surroundings::possibly_lost(watch, period, gpu)));
+    statements.collect()
+}
+
+fn statement(gpu: &GpuRows, line: &GpuLine<Party>, possibly_lost: Option<u64>) -> report::Gpu {
     let statement = &line.statement;
     report::Gpu {
         gpu_uuid: gpu.facts.uuid.clone(),
@@ -246,7 +290,7 @@ fn statement(gpu: &GpuRows, line: &GpuLine<Party>) -> report::Gpu {
         free_ms: statement.free,
         uncovered_ms: statement.uncovered,
         dead_rows_seen_max: gpu.dead_rows_max.and_then(|rows| u64::try_from(rows).ok()),
-        possibly_lost: gpu.possibly_lost(),
+        possibly_lost,
         reading: reading(gpu),
     }
 }
@@ -263,8 +307,7 @@ fn reading(gpu: &GpuRows) -> report::Reading {
     }
 }
 
-/// Every disputed settlement that was read in this trace. Not from the bill: a stepped wall clock may
-/// put the reading itself outside of the period.
+/// Every disputed settlement that was read in this trace, be its period too short to hold one.
 fn disputed(watch: &Watch) -> Vec<report::Disputed> {
     let mut lines = BTreeMap::new();
     for entry in &watch.entries {

@@ -2,8 +2,9 @@
 
 use crate::accounting::reading::OpenRow;
 use crate::bill::{Holding, Kind, accrued};
+use crate::clock::BootPlace;
 use crate::host::GpuRows;
-use crate::session::assemble::Party;
+use crate::session::assemble::{Party, Period};
 use crate::session::report::{NoDriverRow, Open};
 use crate::session::watch::Watch;
 use crate::settlement::Account;
@@ -28,25 +29,30 @@ pub(super) struct Running {
 }
 
 /// Rows that are open at the period's end.
-pub(super) fn open_rows(watch: &Watch, period: Span) -> Vec<Running> {
+pub(super) fn open_rows(watch: &Watch, period: &Period) -> Vec<Running> {
     let rows =
         watch.host().gpus().values().flat_map(|gpu| gpu.open.iter().map(move |row| (gpu, row)));
     rows.map(|(gpu, row)| open_row(watch, gpu, row, period)).collect()
 }
 
-fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: Span) -> Running {
+fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: &Period) -> Running {
     let standing = open.row.as_ref().filter(|row| row.start.is_some());
     let party = match standing.map(|row| watch.host().standing(row)) {
         Some(standing) => Party { of_command: standing.of_command, account: standing.account },
         // Hidden behind a dead row of its pid: whoever bears the pid now.
         None => watch.bearer_as_party(open.pid),
     };
-    let now = WallUs(period.to_ms().saturating_mul(1_000));
-    let (span, kind) = match open.start {
-        Some(start) => (accrued(start, now), Kind::Open),
+    let (started, kind) = match open.start {
+        Some(start) => (watch.host().clock_history().boot_of(start), Kind::Open),
         // It holds the device at least since it was first seen; it shares, and accrues nothing.
-        None => (accrued(open.first_seen.ended.wall, now), Kind::NoDriverRow),
+        None => (Some(BootPlace::Once(open.first_seen.ended.boot)), Kind::NoDriverRow),
     };
+    // One that was first seen after the period has accrued nothing in it.
+    let now = match started {
+        Some(BootPlace::Once(at)) if at > period.asked.to.boot => at,
+        _ => period.asked.to.boot,
+    };
+    let span = accrued(started, now, period.timeline);
     let reason = match (open.reason, &span) {
         (Some(reason), _) => Some(reason.to_string()),
         (None, Observed::Unknown(reason)) => Some(reason.to_string()),
@@ -67,7 +73,7 @@ fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: Span) -> Runni
 }
 
 /// Holders that the driver keeps no row for.
-pub(super) fn rowless(watch: &Watch, period: Span) -> Vec<Running> {
+pub(super) fn rowless(watch: &Watch, period: &Period) -> Vec<Running> {
     let holders =
         watch.host().gpus().values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
     let running = holders.map(|(gpu, (holder, since))| {
@@ -75,9 +81,11 @@ pub(super) fn rowless(watch: &Watch, period: Span) -> Vec<Running> {
         let party = watch.bearer_as_party(pid);
         let start = watch.host().bearer(pid).key.map(|key| key.start);
         // One that was there at the first look held the GPU from the period's first moment.
-        let at_first_look = gpu.first_good.is_some_and(|first| since <= first.ended);
-        let from_ms = if at_first_look { period.from_ms() } else { since.wall.ms() };
-        let span = Span::new(from_ms, period.to_ms());
+        let first = gpu.sight.first_good();
+        let at_first_look = first.is_some_and(|first| since.boot <= first.ended.boot);
+        let (from, to) = (period.asked.from.boot, period.asked.to.boot);
+        let from = if at_first_look { from } else { since.boot };
+        let span = (from <= to).then(|| period.timeline.span(from, to));
         let kind = Kind::NoDriverRow;
         let now = watch.host().coverage().end.boot;
         Running {

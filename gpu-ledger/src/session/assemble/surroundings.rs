@@ -4,30 +4,38 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use crate::accounting::sight::Asked;
 use crate::bill::blind_spans;
 use crate::coverage::{Coverage, Gap, blinds_processes};
 use crate::host::GpuRows;
+use crate::session::assemble::Period;
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
 use crate::unit::{Ms, Span, WallUs};
 use crate::unknown::{Unknown, UnknownReason};
 
-/// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
-pub(super) fn uncovered(watch: &Watch, gpu: &GpuRows, period: Span) -> Vec<Span> {
-    // Where the driver hides its dead rows, any moment may belong to one of them.
-    let hides = |unknown: &Unknown| unknown.reason == UnknownReason::DeadRowsHiddenByPidNamespace;
-    // Where the wall clock was stepped, rows of before and after have no common place on it.
-    let coverage = watch.host().coverage();
-    let stepped =
-        watch.host().clock_history().stepped_between(coverage.start.boot, coverage.end.boot);
-    let blind = stepped || gpu.accounting_off || gpu.unknowns.iter().any(hides);
-    let reads = gpu.first_good.zip(gpu.last_good).filter(|_| !blind);
-    let Some((first, last)) = reads else { return vec![period] };
-    // What the first read showed was so when the period, which begins after it, began.
-    let (start, end) = (first.began, last.began);
-    let seen = Coverage { start, end, gaps: gpu.gaps.clone() };
-    blind_spans(period, &seen, &gpu.facts.uuid)
+/// What is asked about one GPU.
+fn asked(watch: &Watch, period: &Period, gpu: &GpuRows) -> Asked {
+    // That one open of it was seen, be it our own, shows that they can be. Where rows came of processes
+    // that were never seen to open a device, not all were.
+    let seen_to_open =
+        || gpu.facts.minor.known().is_some_and(|minor| watch.host().saw_open_of(*minor));
+    let opens_watched =
+        watch.touch_off_because.is_none() && gpu.rows_untouched == 0 && seen_to_open();
+    Asked { opens_watched, ..period.asked }
+}
+
+/// When a GPU's holders could not be seen: in its gaps, and at no other time.
+pub(super) fn uncovered(watch: &Watch, period: &Period, gpu: &GpuRows) -> Vec<Span> {
+    let gaps = gpu.sight.gaps(&asked(watch, period, gpu));
+    let seen = Coverage { start: period.asked.from, end: period.asked.until, gaps };
+    blind_spans(period.span, period.timeline, &seen, &gpu.facts.uuid)
+}
+
+/// Rows that may have been lost unread; null where nobody could count them.
+pub(super) fn possibly_lost(watch: &Watch, period: &Period, gpu: &GpuRows) -> Option<u64> {
+    gpu.sight.possibly_lost(&asked(watch, period, gpu), watch.host().coverage())
 }
 
 /// Final rows that should have a name and have none.
@@ -38,16 +46,18 @@ pub(super) fn missed(watch: &Watch) -> u64 {
 }
 
 /// Coverage with all its gaps, those of events and those of each GPU's rows.
-pub(super) fn coverage(watch: &Watch) -> CoverageLines {
+pub(super) fn coverage(watch: &Watch, period: &Period) -> CoverageLines {
     let coverage = watch.host().coverage_in_all();
-    let of_rows = watch.host().gpus().values().flat_map(|gpu| &gpu.gaps);
-    let mut gaps: Vec<&Gap> = coverage.gaps.iter().chain(of_rows).collect();
+    let of_rows =
+        watch.host().gpus().values().flat_map(|gpu| gpu.sight.gaps(&asked(watch, period, gpu)));
+    let mut gaps: Vec<Gap> = coverage.gaps.iter().cloned().chain(of_rows).collect();
+    // Stamps are in the order of the boot clock.
     gaps.sort_by_key(|gap| (gap.from, gap.to, gap.cause));
     CoverageLines {
         start: rfc3339(coverage.start.wall),
         end: rfc3339(coverage.end.wall),
         covered_ms: covered(&coverage),
-        gaps: gaps.into_iter().map(line).collect(),
+        gaps: gaps.iter().map(line).collect(),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::made::{Known, lifetime, row, seen_at};
+use super::made::{Known, OFFSET_US, boot, lifetime, row, seen_at, stamp};
 use crate::accounting::FinalRow;
+use crate::accounting::Window;
 use crate::bill::{Booked, GpuBooks, bill, booked};
+use crate::clock::Stamp;
 use crate::random::histories;
 use crate::settlement::{Account, Balance, Books, Named, SettlementError, account_of, settle_all};
-use crate::unit::{Bytes, GpuUuid, Ms, Span};
+use crate::unit::{Bytes, GpuUuid, Ms, Span, WallUs};
 use crate::unknown::{DisputeReason, NamelessReason, Observed};
 
 fn known() -> Known {
@@ -97,9 +99,10 @@ fn what_has_no_identity_never_reaches_the_rules() {
 
 fn books_of(rows: &[FinalRow], known: &Known, books: &mut Books) -> GpuBooks {
     let settlements = settle_all(rows, |_| known.evidence(), books).unwrap();
-    let booked = settlements
-        .iter()
-        .map(|settlement| booked(settlement, account_of(&settlement.attribution, by_program)));
+    let timeline = known.clock.timeline().unwrap();
+    let booked = settlements.iter().map(|settlement| {
+        booked(settlement, account_of(&settlement.attribution, by_program), timeline)
+    });
     let gpu = rows[0].row.gpu.clone();
     GpuBooks { gpu, settlements: booked.collect(), running: Vec::new(), uncovered: Vec::new() }
 }
@@ -140,4 +143,45 @@ fn a_disputed_row_holds_the_gpu_no_longer_than_until_it_was_read() {
         unreachable!()
     };
     assert_eq!((*raw, likely.span.length()), (Ms(61_000), Ms(1_000)));
+}
+
+/// The wall clock goes back by an hour at 5 s, while one job runs and before another one begins.
+fn stepped_back() -> (Known, [FinalRow; 3]) {
+    let mut known = known();
+    let step_us = 3_600_000_000;
+    let back = |us: u64| Stamp { wall: WallUs(OFFSET_US + us - step_us), ..stamp(us) };
+    known.clock.observe(back(5_000_000));
+    let before = seen_at(2_000_000, 1_000, 3_500_000);
+    let mut across = seen_at(4_000_000, u64::MAX - 3_598_999, 6_200_000);
+    let mut after = seen_at(7_000_000, 500, 8_000_000);
+    after.row.start = Some(WallUs(OFFSET_US + 7_000_000 - step_us));
+    for row in [&mut across, &mut after] {
+        row.seen = Window {
+            began: back(row.seen.began.boot.0 / 1_000),
+            ended: back(row.seen.ended.boot.0 / 1_000),
+        };
+    }
+    (known, [before, across, after])
+}
+
+#[test]
+fn a_bill_goes_by_the_boot_clock_however_the_wall_clock_is_stepped() {
+    let (known, rows) = stepped_back();
+    let books = books_of(&rows, &known, &mut Books::default());
+    let timeline = known.clock.timeline().unwrap();
+    let period = |from_us: u64, to_us: u64| timeline.span(boot(from_us), boot(to_us));
+    // The row that was read within the hour that the clock shows twice is disputed where it was read.
+    let whole = bill(period(1_000_000, 9_000_000), std::slice::from_ref(&books)).unwrap();
+    assert_eq!((whole.settlements_total, whole.disputed[0].count), (3, 1));
+    let statement = &whole.gpus[0].statement;
+    // Two jobs as the driver says, and the one in between from its start until it was read.
+    assert_eq!(statement.alone, Ms(1_000 + 2_200 + 500));
+    assert_eq!((statement.shared, statement.uncovered), (Ms::ZERO, Ms::ZERO));
+    let count = |from_us, to_us| {
+        let part = bill(period(from_us, to_us), std::slice::from_ref(&books)).unwrap();
+        (part.settlements_total, part.disputed.len())
+    };
+    assert_eq!(count(1_000_000, 6_000_000), (1, 0));
+    assert_eq!(count(6_000_000, 6_500_000), (1, 1));
+    assert_eq!(count(6_500_000, 9_000_000), (1, 0));
 }

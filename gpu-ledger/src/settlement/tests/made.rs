@@ -9,7 +9,7 @@ use crate::accounting::{FinalRow, Row, Window};
 use crate::clock::{ClockHistory, Stamp};
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{Basis, Ended, Image, ImageContent, Lifetime, User};
-use crate::kernel::{Argv, ArgvState, ProcessKey};
+use crate::kernel::{Argv, ArgvState, LoginUid, ProcessKey};
 use crate::settlement::{Attribution, Eviction, Evidence, Named, Settlement, settle};
 use crate::unit::{BootNs, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
@@ -27,12 +27,12 @@ pub(super) fn stamp(us: u64) -> Stamp {
 
 pub(super) fn image(name: &str, since_us: u64, basis: Basis) -> Image {
     let name = Bytes::copy_from_slice(name.as_bytes());
-    let argv = Argv { true_length: 0, bytes: Bytes::new(), state: ArgvState::Shed };
+    let argv = Argv { true_length: None, bytes: Bytes::new(), state: ArgvState::Shed };
     Image {
         since: boot(since_us),
         basis,
         content: Arc::new(ImageContent { argv, filename: name, exe: None }),
-        user: User { uid: 0, euid: 0, login_uid: None },
+        user: User { uid: None, euid: None, login_uid: LoginUid::Unread },
     }
 }
 
@@ -52,11 +52,11 @@ pub(super) fn lifetime(name: &str, born_us: u64, exit_us: Option<u64>) -> Lifeti
 }
 
 pub(super) fn exited(us: u64) -> Ended {
-    Ended { at: boot(us), wait_status: Some(0) }
+    Ended { at: boot(us), is_seen: true, wait_status: Some(0) }
 }
 
 pub(super) fn found_gone(us: u64) -> Ended {
-    Ended { at: boot(us), wait_status: None }
+    Ended { at: boot(us), is_seen: false, wait_status: None }
 }
 
 /// A final row that a read shows from 1 ms after its end on.

@@ -213,7 +213,7 @@ fn judge(settlement: &Settlement, used: &Use, world: &World, known: &Known) {
             }
             if world.in_sight(settlement.seen.ended.boot.0 / 1_000) {
                 let alive = opener.exit > settlement.seen.ended.boot.0 / 1_000;
-                let seen_to_end = named.ended.is_none_or(|ended| ended.wait_status.is_some());
+                let seen_to_end = named.ended.is_none_or(|ended| ended.is_seen);
                 let flagged = settlement.flags.contains(&Flag::SettledWhileAlive);
                 assert!(flagged == alive || !seen_to_end, "alive {alive}, flagged {flagged}");
             }

@@ -31,6 +31,21 @@ unsafe extern "C" fn nvmlDeviceGetAccountingPids(
     }))
 }
 
+/// A version's struct, with the six numbers that all versions have in the same places of the answer.
+macro_rules! stats {
+    ($stats:ident from $answer:ident { $($field:ident: $value:expr),+ $(,)? }) => {
+        $stats {
+            gpuUtilization: number(&$answer, 0)?,
+            memoryUtilization: number(&$answer, 1)?,
+            maxMemoryUsage: number(&$answer, 2)?,
+            time: number(&$answer, 3)?,
+            startTime: number(&$answer, 4)?,
+            isRunning: number(&$answer, 5)?,
+            $($field: $value),+
+        }
+    };
+}
+
 // SAFETY: the name is NVML's own, defined once in this library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetAccountingStats(
@@ -42,15 +57,7 @@ unsafe extern "C" fn nvmlDeviceGetAccountingStats(
     let stats = unsafe { Place::new(stats) };
     code(stats.check().and_then(|()| {
         let answer = ask_device("nvmlDeviceGetAccountingStats", device, &[u64::from(pid)])?;
-        stats.set(nvmlAccountingStats_t {
-            gpuUtilization: number(&answer, 0)?,
-            memoryUtilization: number(&answer, 1)?,
-            maxMemoryUsage: number(&answer, 2)?,
-            time: number(&answer, 3)?,
-            startTime: number(&answer, 4)?,
-            isRunning: number(&answer, 5)?,
-            reserved: [0; 5],
-        })
+        stats.set(stats!(nvmlAccountingStats_t from answer { reserved: [0; 5] }))
     }))
 }
 
@@ -64,17 +71,11 @@ unsafe extern "C" fn nvmlDeviceGetAccountingStats_v2(
     let stats = unsafe { Place::new(stats) };
     code(stats.get().and_then(|AccountingStatsV2 { pid, .. }| {
         let answer = ask_device("nvmlDeviceGetAccountingStats_v2", device, &[u64::from(pid)])?;
-        stats.set(AccountingStatsV2 {
-            pid,
-            gpuUtilization: number(&answer, 0)?,
-            memoryUtilization: number(&answer, 1)?,
-            maxMemoryUsage: number(&answer, 2)?,
-            time: number(&answer, 3)?,
-            startTime: number(&answer, 4)?,
-            isRunning: number(&answer, 5)?,
+        stats.set(stats!(AccountingStatsV2 from answer {
+            pid: pid,
             sampleCount: number(&answer, 6)?,
             sumGpuUtil: number(&answer, 7)?,
             sumFbUtil: number(&answer, 8)?,
-        })
+        }))
     }))
 }

@@ -29,55 +29,77 @@ macro_rules! numbers {
     )+};
 }
 
-numbers! {
-    nvmlDeviceGetIndex(index: c_uint);
-    nvmlDeviceGetMinorNumber(minor: c_uint);
-    nvmlDeviceGetAccountingMode(mode: c_uint);
-    nvmlDeviceGetAccountingBufferSize(entries: c_uint);
-    nvmlDeviceGetPersistenceMode(mode: c_uint);
-    nvmlDeviceGetMigMode(current: c_uint, pending: c_uint);
-    nvmlDeviceGetVirtualizationMode(mode: c_uint);
-    nvmlDeviceGetHostVgpuMode(mode: c_uint);
-    nvmlDeviceIsMigDeviceHandle(is_mig: c_uint);
-    nvmlDeviceGetDisplayActive(active: c_uint);
-    nvmlDeviceGetDisplayMode(mode: c_uint);
-    nvmlDeviceGetComputeMode(mode: c_uint);
-    nvmlDeviceGetPowerUsage(milliwatts: c_uint);
-    nvmlDeviceGetPowerManagementLimit(milliwatts: c_uint);
-    nvmlDeviceGetEnforcedPowerLimit(milliwatts: c_uint);
-    nvmlDeviceGetTotalEnergyConsumption(millijoules: c_ulonglong);
-    nvmlDeviceGetPerformanceState(state: c_uint);
-    nvmlDeviceGetEncoderUtilization(percent: c_uint, period_us: c_uint);
-    nvmlDeviceGetDecoderUtilization(percent: c_uint, period_us: c_uint);
-    nvmlDeviceGetCudaComputeCapability(major: c_int, minor: c_int);
-    nvmlDeviceGetArchitecture(architecture: c_uint);
-    nvmlDeviceGetBrand(brand: c_uint);
+/// Functions that answer one unsigned number.
+macro_rules! single_numbers {
+    ($($symbol:ident,)+) => {
+        numbers! { $($symbol(value: c_uint);)+ }
+    };
+}
+
+single_numbers! {
+    nvmlDeviceGetIndex,
+    nvmlDeviceGetMinorNumber,
+    nvmlDeviceGetAccountingMode,
+    nvmlDeviceGetAccountingBufferSize,
+    nvmlDeviceGetPersistenceMode,
+    nvmlDeviceGetVirtualizationMode,
+    nvmlDeviceGetHostVgpuMode,
+    nvmlDeviceIsMigDeviceHandle,
+    nvmlDeviceGetDisplayActive,
+    nvmlDeviceGetDisplayMode,
+    nvmlDeviceGetComputeMode,
+    nvmlDeviceGetPowerUsage,
+    nvmlDeviceGetPowerManagementLimit,
+    nvmlDeviceGetEnforcedPowerLimit,
+    nvmlDeviceGetPerformanceState,
+    nvmlDeviceGetArchitecture,
+    nvmlDeviceGetBrand,
     // Not supported by this driver, and said so:
-    nvmlDeviceGetFanSpeed(percent: c_uint);
-    nvmlDeviceGetNumFans(fans: c_uint);
-    nvmlDeviceGetNumGpuCores(cores: c_uint);
-    nvmlDeviceGetMaxMigDeviceCount(count: c_uint);
-    nvmlDeviceGetGpuInstanceId(instance: c_uint);
-    nvmlDeviceGetComputeInstanceId(instance: c_uint);
-    nvmlDeviceGetMultiGpuBoard(multi: c_uint);
-    nvmlDeviceGetBoardId(board: c_uint);
-    nvmlDeviceGetPowerState(state: c_uint);
-    nvmlDeviceGetPowerManagementMode(mode: c_uint);
-    nvmlDeviceGetPowerManagementDefaultLimit(milliwatts: c_uint);
-    nvmlDeviceGetPowerManagementLimitConstraints(low: c_uint, high: c_uint);
-    nvmlDeviceGetMaxPcieLinkGeneration(generation: c_uint);
-    nvmlDeviceGetMaxPcieLinkWidth(width: c_uint);
-    nvmlDeviceGetCurrPcieLinkGeneration(generation: c_uint);
-    nvmlDeviceGetCurrPcieLinkWidth(width: c_uint);
-    nvmlDeviceGetPcieReplayCounter(replays: c_uint);
-    nvmlDeviceGetEccMode(current: c_uint, pending: c_uint);
-    nvmlDeviceGetInforomConfigurationChecksum(checksum: c_uint);
+    nvmlDeviceGetFanSpeed,
+    nvmlDeviceGetNumFans,
+    nvmlDeviceGetNumGpuCores,
+    nvmlDeviceGetMaxMigDeviceCount,
+    nvmlDeviceGetGpuInstanceId,
+    nvmlDeviceGetComputeInstanceId,
+    nvmlDeviceGetMultiGpuBoard,
+    nvmlDeviceGetBoardId,
+    nvmlDeviceGetPowerState,
+    nvmlDeviceGetPowerManagementMode,
+    nvmlDeviceGetPowerManagementDefaultLimit,
+    nvmlDeviceGetMaxPcieLinkGeneration,
+    nvmlDeviceGetMaxPcieLinkWidth,
+    nvmlDeviceGetCurrPcieLinkGeneration,
+    nvmlDeviceGetCurrPcieLinkWidth,
+    nvmlDeviceGetPcieReplayCounter,
+    nvmlDeviceGetInforomConfigurationChecksum,
+    nvmlDeviceGetMemoryBusWidth,
+}
+
+/// Functions that answer two.
+macro_rules! number_pairs {
+    ($($symbol:ident,)+) => {
+        numbers! { $($symbol(one: c_uint, other: c_uint);)+ }
+    };
+}
+
+number_pairs! {
+    nvmlDeviceGetMigMode,
+    nvmlDeviceGetEncoderUtilization,
+    nvmlDeviceGetDecoderUtilization,
+    // Not supported by this driver, and said so:
+    nvmlDeviceGetPowerManagementLimitConstraints,
+    nvmlDeviceGetEccMode,
+    nvmlDeviceGetGspFirmwareMode,
+    nvmlDeviceGetDriverModel,
+    nvmlDeviceGetDriverModel_v2,
+}
+
+numbers! {
+    nvmlDeviceGetTotalEnergyConsumption(millijoules: c_ulonglong);
+    nvmlDeviceGetCudaComputeCapability(major: c_int, minor: c_int);
+    // Not supported by this driver, and said so:
     nvmlDeviceGetCurrentClocksThrottleReasons(reasons: c_ulonglong);
     nvmlDeviceGetCurrentClocksEventReasons(reasons: c_ulonglong);
-    nvmlDeviceGetGspFirmwareMode(enabled: c_uint, default_mode: c_uint);
-    nvmlDeviceGetDriverModel(current: c_uint, pending: c_uint);
-    nvmlDeviceGetDriverModel_v2(current: c_uint, pending: c_uint);
-    nvmlDeviceGetMemoryBusWidth(bits: c_uint);
 }
 
 /// Functions that set or ask one number and answer nothing.

@@ -3,9 +3,9 @@
 mod aims;
 
 use super::measure::ProgramCost;
-use super::paired::Paired;
+use super::paired::{Paired, Ratios};
 use super::simulated::DriverCost;
-use super::statistics::{ONE_PPM, Quartiles};
+use super::statistics::{Estimate, ONE_PPM};
 use super::text::{decimal, table};
 use super::tracer::{Missed, Tracer};
 use crate::number::grouped;
@@ -65,14 +65,13 @@ pub(super) struct Report {
     pub(super) driver: Found<DriverCost>,
 }
 
-fn ratio(quartiles: &Quartiles) -> String {
+fn ratio(estimate: &Estimate) -> String {
     let text = |ppm| decimal(ppm, ONE_PPM, 4);
-    format!(
-        "{} (quartiles {} to {})",
-        text(quartiles.median),
-        text(quartiles.lower),
-        text(quartiles.upper)
-    )
+    let median = text(estimate.median);
+    match estimate.bounds {
+        Some((below, above)) => format!("{median} (95 %: {} to {})", text(below), text(above)),
+        None => format!("{median} (too few rounds for bounds)"),
+    }
 }
 
 fn mib(kib: u64) -> String {
@@ -245,15 +244,23 @@ impl DriverCost {
     }
 }
 
+impl Ratios {
+    fn render(&self, of: &str) -> String {
+        let (cost, control) = (ratio(&self.cost), ratio(&self.control));
+        format!(
+            "  {of:<5} with the agent / without:  {cost}\n  {of:<5} without / without (A/A):   {control}\n"
+        )
+    }
+}
+
 impl Paired {
     fn render(&self) -> String {
         format!(
-            "Cost on a loop of fork, exec and exit ({} µs each), {} rounds in random order\n  \
-             with the agent / without:   {}\n  without / without (A/A):   {}\n",
+            "Cost on a loop of fork, exec and exit on one CPU ({} µs each), medians of {} rounds\n{}{}",
             decimal(self.process_ns, NS_PER_US, 1),
             self.rounds,
-            ratio(&self.cost),
-            ratio(&self.control)
+            self.elapsed.render("time,"),
+            self.cpu.render("CPU,")
         )
     }
 }
@@ -287,7 +294,10 @@ impl Report {
 }
 
 const EXPLANATION: &str = "\
-`CPU s` is user and system time of the tracer alone, from before the storm until it had caught up, \
+`95 %` are the bounds of the median by the sign test; an aim is decided only where the ratio's bounds \
+lie on one side of it and the A/A control's within as much of 1. `CPU` of the loop is its own and its \
+processes' CPU time, what tracers do in them included; its ratio is the steadier one on a busy \
+machine, and no aim is stated for it. `CPU s` is user and system time of the tracer alone, from before the storm until it had caught up, \
 median over the rounds; what the programs in the kernel cost is charged to the traced processes and \
 stands in the table of bpf_stats. `RSS` is resident memory when it had caught up, `net` is less \
 twice the size of its BPF ring, which is mapped twice and counts in RSS at once, `peak` is `VmHWM`, \

@@ -1,0 +1,121 @@
+//! Rows and processes where they meet.
+
+use super::made::{World, process, row_key, shell};
+use crate::host::News;
+use crate::identity::Basis;
+use crate::identity::made::{MS, exec, fork, seen};
+use crate::kernel::{CgroupId, CgroupMade, Event};
+use crate::unit::{BootNs, Ms, Pid};
+use crate::unknown::{GapCause, NamelessReason};
+
+#[test]
+fn a_row_that_ends_is_settled_with_its_name_its_ancestors_and_its_groups_path() {
+    let mut world = World::daemon();
+    let cgroup = CgroupId { hierarchy: 0, id: 7 };
+    world.event(Event::CgroupMade(CgroupMade {
+        cgroup,
+        path: Some("/system.slice/asr.service".into()),
+        at: BootNs(10_001 * MS),
+        cpu: 0,
+        seq: 0,
+    }));
+    let key = world.starts(100, 10_100, "python3 serve.py");
+    world.opens(100, 10_110);
+    world.read(10_200);
+    world.ends(key, 10_300);
+    world.closes(100, 10_301);
+    world.read(10_400);
+    assert_eq!(world.answer(100), Ok(("serve.py".to_owned(), Basis::Exec)));
+    let settled = world.settled();
+    let [settled] = settled.as_slice() else { panic!("{settled:?}") };
+    assert_eq!(settled.settlement.row.held, Ms(191));
+    assert_eq!(settled.whose.account.to_string(), "serve.py");
+    let above = settled.whose.ancestors.first().unwrap();
+    assert_eq!(
+        (above.key.pid, above.program.as_ref().unwrap().to_string()),
+        (shell().pid, "bash".into())
+    );
+    let groups: Vec<_> =
+        settled.whose.cgroups.iter().map(|one| (one.cgroup, one.path.as_deref())).collect();
+    assert_eq!(groups, vec![(cgroup, Some(&b"/system.slice/asr.service"[..]))]);
+    assert_eq!(world.host.books().balance(&super::made::gpu()).held_ms, 191);
+}
+
+#[test]
+fn a_row_is_told_when_it_opens_with_the_identity_that_a_journal_keeps() {
+    let mut world = World::daemon();
+    let key = world.starts(100, 10_100, "train");
+    world.opens(100, 10_110);
+    world.read(10_200);
+    let opened = world.notes.iter().find_map(|note| match &note.news {
+        News::Opened(opened) => Some(opened),
+        _ => None,
+    });
+    let opened = opened.unwrap();
+    assert_eq!(opened.attribution.named().unwrap().key, key);
+    assert_eq!(opened.row.row.as_ref().unwrap().key(), Some(row_key(100, 10_110)));
+    assert_eq!(opened.whose.program.as_ref().unwrap().to_string(), "train");
+}
+
+#[test]
+fn a_process_born_among_lost_events_costs_its_row_the_name_and_the_gap_is_told_when_procfs_was_read()
+ {
+    let mut world = World::daemon();
+    world.opens(100, 10_150);
+    world.closes(100, 10_160);
+    world.loses(10_100, 10_170, 3);
+    world.read(10_200);
+    assert_eq!(world.answer(100), Err(NamelessReason::EventLost));
+    let gaps: Vec<_> = world
+        .notes
+        .iter()
+        .filter_map(|note| match &note.news {
+            News::Gap(gap) => Some((gap.cause, gap.from.boot.0 / MS, gap.to.boot.0 / MS, gap.size)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(gaps, vec![(GapCause::EventLost, 10_100, 10_204, Some(3))]);
+    assert!(!world.host.wants_look());
+}
+
+#[test]
+fn what_lives_on_after_lost_events_is_found_in_procfs() {
+    let mut world = World::daemon();
+    world.loses(10_100, 10_170, 3);
+    world.drain(10_200, &[seen(process(100, 10_150), 7, "train")]);
+    world.advance();
+    world.opens(100, 10_300);
+    world.read(10_400);
+    world.closes(100, 10_500);
+    world.read(10_600);
+    assert_eq!(world.answer(100), Ok(("train".to_owned(), Basis::Procfs)));
+}
+
+#[test]
+fn a_command_is_followed_from_its_fork_on() {
+    let mut world = World::daemon();
+    world.host.follow(Pid(50));
+    let command = process(50, 10_050);
+    world.event(fork(command, shell()));
+    world.event(exec(command, shell(), 10_051 * MS, "make"));
+    let worker = process(51, 10_060);
+    world.event(fork(worker, command));
+    world.event(exec(worker, command, 10_061 * MS, "train"));
+    world.opens(51, 10_070);
+    let stranger = world.starts(52, 10_080, "other");
+    world.opens(52, 10_090);
+    world.read(10_200);
+    assert!(world.host.is_in_command(&worker) && !world.host.is_in_command(&stranger));
+    world.ends(worker, 10_250);
+    world.closes(51, 10_251);
+    world.ends(stranger, 10_260);
+    world.closes(52, 10_261);
+    world.read(10_300);
+    let of_command: Vec<_> =
+        world.settled().iter().map(|one| (one.row.row.pid.0, one.of_command)).collect();
+    assert_eq!(of_command, vec![(51, true), (52, false)]);
+    let programs = world.host.programs_of_command();
+    assert_eq!(programs.get("train"), Some(&(1, 0)));
+    assert_eq!(programs.get("make"), Some(&(0, 1)));
+    assert_eq!(programs.get("other"), None);
+}
