@@ -62,16 +62,16 @@ pub mod identity;
 pub mod journal;
 pub mod kernel;
 pub mod metrics;
-mod observer;
 pub mod mode;
+mod observer;
 #[cfg(test)]
 mod random;
 pub mod session;
 pub mod settlement;
-pub mod survey;
 #[cfg(test)]
 #[path = "../../tests/support/mod.rs"]
 #[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
 mod support;
+pub mod survey;
 pub mod unit;
 pub mod unknown;

@@ -2,8 +2,8 @@
 //!
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
-mod daemon;
 mod accounting;
+mod daemon;
 mod doctor;
 
 use std::ffi::OsString;
@@ -154,7 +154,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let clock = clock_from_environment();
     start_logging(match &arguments.command {
         Command::Daemon(_) => "info",
-        Command::Trace(_) => "warn",
+        _ => "warn",
     });
     match arguments.command {
         Command::Trace(trace) => {

@@ -260,7 +260,7 @@ impl Daemon {
     fn get_ready(&mut self) {
         let Some((asked, deadline)) = self.starting else { return };
         let mut gpus = self.observer.host().gpus().values();
-        let all = gpus.all(|gpu| gpu.was_read_after(asked) || gpu.stalled);
+        let all = gpus.all(|gpu| gpu.was_read_after(asked) || gpu.is_stalled());
         if all || Instant::now() >= deadline {
             self.starting = None;
             self.mark(None);
@@ -363,7 +363,9 @@ impl Daemon {
         let mut gpus = self.observer.host().gpus().values();
         self.observer.driver().is_some()
             && gpus.any(|gpu| {
-                !gpu.was_read_after(asked) && !gpu.stalled && !released.contains(&gpu.facts.uuid)
+                !gpu.was_read_after(asked)
+                    && !gpu.is_stalled()
+                    && !released.contains(&gpu.facts.uuid)
             })
     }
 

@@ -9,7 +9,8 @@ use crate::accounting::FinalRow;
 use crate::accounting::driver::{DriverFacts, GpuFacts};
 use crate::accounting::harvest::DEAD_ROWS_MAX;
 use crate::accounting::nvml::{DriverKind, MigState};
-use crate::accounting::worker::{ListingState, ReadOutcome};
+use crate::accounting::reading::ListingState;
+use crate::accounting::worker::ReadOutcome;
 use crate::survey::SurveyedGpu;
 use crate::unit::WallUs;
 use crate::unknown::{Observed, Unknown, UnknownReason};
@@ -219,10 +220,10 @@ fn read_of(read: &ReadOutcome) -> Check {
     ];
     let amiss_in = read.unknowns.iter().find(|unknown| !told.contains(&unknown.reason));
     match (read.listing, amiss_in) {
-        (ListingState::Missing, Some(unknown)) => {
+        (ListingState::Missing(_), Some(unknown)) => {
             amiss(Area::Gpu, "read", Status::Missing, unknown)
         }
-        (ListingState::Missing, None) => {
+        (ListingState::Missing(_), None) => {
             Check::new(Area::Gpu, "read", Status::Unknown, "the rows could not be read")
                 .with_remedy(ASK_THE_KERNEL_LOG)
         }

@@ -298,6 +298,12 @@ impl GpuRows {
         })
     }
 
+    /// A list has come, and what an earlier run left open was compared with it.
+    #[must_use]
+    pub const fn journal_compared(&self) -> bool {
+        self.journal_compared
+    }
+
     /// Who held the device when that was last answered; `None` before the first answer.
     #[must_use]
     pub fn holders_known(&self) -> Option<&[Holder]> {

@@ -23,7 +23,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use release::ReleaseError;
 pub(crate) use ring::EventCounts;
 
 use self::ring::Ring;

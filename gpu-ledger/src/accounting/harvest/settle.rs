@@ -171,20 +171,21 @@ impl Harvest {
             out.unknowns.push(self.unknown(UnknownReason::RowVanished));
         }
         self.take_up(now, window, out);
-        if whole && std::mem::take(&mut self.hands_out_again) {
-            for Tracked { open, .. } in self.tracked.values() {
-                let told = out.findings.iter().any(|finding| {
-                    matches!(finding, Finding::Opened(one) | Finding::Masked(one) if one == open)
-                });
-                if !told {
-                    let open = open.clone();
-                    let masked = open.row.is_none();
-                    out.findings.push(if masked {
-                        Finding::Masked(open)
-                    } else {
-                        Finding::Opened(open)
-                    });
-                }
+        if now.is_whole() && std::mem::take(&mut self.hands_out_again) {
+            self.tell_open_again(out);
+        }
+    }
+
+    fn tell_open_again(&self, out: &mut Observation) {
+        for Tracked { open, .. } in self.tracked.values() {
+            let told = out.findings.iter().any(|finding| {
+                matches!(finding, Finding::Opened(one) | Finding::Masked(one) if one == open)
+            });
+            if !told {
+                let open = open.clone();
+                let masked = open.row.is_none();
+                let finding = if masked { Finding::Masked } else { Finding::Opened };
+                out.findings.push(finding(open));
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
         read_at: settlement.seen.ended,
         account: whose.account.clone(),
         program: name_of(whose.program.as_ref()),
-        uid: settlement.attribution.named().map(|named| named.image.user.uid),
+        uid: settlement.attribution.named().and_then(|named| named.image.user.uid),
         basis: settlement.attribution.basis(),
         flags: settlement.flags.clone(),
         dispute: settlement.dispute,
@@ -72,7 +72,7 @@ pub(super) fn open_figures(opened: &Opened) -> OpenFigures {
         first_seen: row.first_seen,
         account: whose.account.clone(),
         program: name_of(whose.program.as_ref()),
-        uid: opened.attribution.named().map(|named| named.image.user.uid),
+        uid: opened.attribution.named().and_then(|named| named.image.user.uid),
         basis: opened.attribution.basis(),
         labels: Vec::new(),
     }
@@ -103,7 +103,7 @@ pub(super) fn rowless_figures(
         first_seen: Window { began: since, ended: since },
         account: bearer.account.clone(),
         program: name_of(image.and_then(|image| Program::of(&image.content)).as_ref()),
-        uid: image.map(|image| image.user.uid),
+        uid: image.and_then(|image| image.user.uid),
         basis: image.map(|image| image.basis),
         labels: Vec::new(),
     }
@@ -190,7 +190,9 @@ fn commit(argv: &Argv, key: &CommitmentKey) -> Option<KeptArgv> {
     if argv.bytes.is_empty() {
         return None;
     }
-    Some(KeptArgv { commitment: key.commit(argv), argv: argv.clone() })
+    // What is captured is bounded far below what has no commitment.
+    let commitment = key.commit(argv).ok()?;
+    Some(KeptArgv { commitment, argv: argv.clone() })
 }
 
 fn name_of(program: Option<&Program>) -> Option<Arc<str>> {

@@ -273,7 +273,7 @@ impl Drafter {
     pub fn mark(&self, host: &Host, note: Option<Arc<str>>) -> Pending {
         let gpus = host.gpus().iter().map(|(uuid, rows)| GpuMark {
             gpu: uuid.clone(),
-            last_good: rows.last_good,
+            last_good: rows.sight.last_good(),
             dead_rows: rows.dead_rows.and_then(|rows| u64::try_from(rows).ok()),
         });
         let processes_until = host.coverage().end;

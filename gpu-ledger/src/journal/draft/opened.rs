@@ -199,7 +199,7 @@ impl OpenTable {
                     None
                 }
                 // Rows that runs say themselves, when they are told open.
-                _ if runs || rows.last_list.is_none() => continue,
+                _ if runs || !rows.journal_compared() => continue,
                 _ => Some(GapCause::AgentDown),
             };
             gone.push((*reference, unseen.last_seen, cause));

@@ -315,7 +315,11 @@ impl<'a> Checking<'a> {
             let bytes: Vec<u8> = row.get(1).map_err(fail)?;
             let length: Value = row.get(2).map_err(fail)?;
             let state = argv_state(&row.get::<_, String>(3).map_err(fail)?);
-            let (Some(true_length), Some(state)) = (small(&length), state) else {
+            let true_length = match &length {
+                Value::Null => Some(None),
+                known => small(known).map(Some),
+            };
+            let (Some(true_length), Some(state)) = (true_length, state) else {
                 self.fault(None, "kept arguments are not readable");
                 continue;
             };
@@ -326,7 +330,7 @@ impl<'a> Checking<'a> {
             }
             let argv = Argv { bytes: bytes.into(), true_length, state };
             match key {
-                Some(key) if key.commit(&argv) == commitment => {}
+                Some(key) if key.commit(&argv) == Ok(commitment) => {}
                 Some(_) => self.fault(
                     None,
                     format!("kept arguments {commitment} are not what was committed to"),

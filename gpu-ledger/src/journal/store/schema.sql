@@ -260,7 +260,7 @@ CREATE TABLE argv(
   -- Text of arguments, which alone may be deleted: entries hold only its commitment (HMAC-SHA256).
   commitment  BLOB NOT NULL PRIMARY KEY,
   bytes       BLOB NOT NULL,              -- as captured, NUL-separated
-  true_length INTEGER NOT NULL,           -- how many bytes there were
+  true_length INTEGER,                    -- how many bytes there were; NULL where not known
   state       TEXT NOT NULL               -- whole, truncated, shed or unreadable
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER argv_insert BEFORE INSERT ON argv

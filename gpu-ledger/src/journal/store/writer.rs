@@ -538,7 +538,8 @@ impl Entering<'_> {
         }
         let state = Value::Text(argv_word(argv.state)?);
         let bytes = Value::Blob(argv.bytes.to_vec());
-        let columns = vec![blob(commitment), bytes, big(argv.true_length), state];
+        let columns =
+            vec![blob(commitment), bytes, argv.true_length.map_or(Value::Null, big), state];
         self.insert("INSERT INTO argv VALUES (?, ?, ?, ?)", columns)
     }
 
