@@ -11,6 +11,7 @@
 
 mod blind;
 mod intervals;
+mod line;
 mod lines;
 mod share;
 mod statement;
@@ -18,6 +19,7 @@ mod statement;
 mod tests;
 
 pub use blind::blind_spans;
+pub use line::{Totals, journal_line};
 pub use lines::{
     AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill,
     booked,

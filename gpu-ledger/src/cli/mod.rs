@@ -5,6 +5,11 @@
 mod accounting;
 mod daemon;
 mod doctor;
+mod journal;
+mod mark;
+mod place;
+mod release;
+mod status;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -52,6 +57,15 @@ enum Command {
     Trace(Trace),
     /// Watch this host for good: book every GPU process once, and answer bill and status
     Daemon(daemon::Daemon),
+    /// Say how the daemon is: coverage, losses, what is open, health
+    Status(status::Status),
+    /// Have the daemon close every handle of the driver for a while, for a GPU reset, a change of
+    /// MIG, an upgrade
+    Release(release::Release),
+    /// Remember this moment in the journal
+    Mark(mark::Mark),
+    /// Check the journal, or move old entries into an archive
+    Journal(journal::Journal),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
@@ -124,7 +138,11 @@ pub fn main() -> ExitCode {
     };
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
-        Command::Daemon(_) => false,
+        Command::Daemon(_)
+        | Command::Status(_)
+        | Command::Release(_)
+        | Command::Mark(_)
+        | Command::Journal(_) => false,
         Command::Doctor(_) | Command::Accounting(_) => false,
     };
     match run(arguments) {
@@ -162,6 +180,10 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
             session::trace(&options)
         }
         Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock),
+        Command::Status(status) => status.run(),
+        Command::Release(release) => release.run(),
+        Command::Mark(mark) => mark.run(),
+        Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }

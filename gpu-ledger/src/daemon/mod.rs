@@ -11,25 +11,40 @@
 //!                └───── acknowledged, after commit ──┘
 //! ```
 
+mod calls;
+mod client;
+mod lines;
 mod notify;
+mod offline;
 mod overflow;
 mod queue;
+mod request;
+mod rows;
 mod signals;
+mod socket;
 mod start;
+mod status;
 mod turn;
 mod writer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at, sleep_until};
 
+use self::calls::Release;
+pub(crate) use self::client::{Client, ClientError};
 use self::notify::Manager;
+pub(crate) use self::offline::{offline_status, status_text};
 use self::overflow::Overflow;
 use self::queue::Queue;
+use self::request::Call;
+pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
 use self::signals::{Asked, Signals};
+use self::socket::{CALLS_MAX, Socket};
 use self::writer::{Condition, Writer};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::clock::Clock;
@@ -37,7 +52,7 @@ use crate::config::{Config, Reload};
 use crate::journal::draft::Drafter;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
-use crate::observer::{Observer, Wake};
+use crate::observer::{Observer, ReleaseError, Wake};
 use crate::session::preflight::host_name;
 use crate::unit::BootNs;
 use crate::unknown::{Unknown, UnknownReason};
@@ -48,8 +63,10 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The first read of every GPU must be there within this time, or it is said that it is not; the last
 /// one too.
 const READ_PATIENCE: Duration = Duration::from_secs(5);
-/// How often a driver that is not there is tried again.
-const DRIVER_RETRY: Duration = Duration::from_secs(10);
+/// How soon a driver that is not there is tried again; each time twice as late, …
+const DRIVER_RETRY_MIN: Duration = Duration::from_secs(1);
+/// … up to this.
+const DRIVER_RETRY_MAX: Duration = Duration::from_secs(10);
 /// How long what waits at the end may take to get onto the disk.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -123,6 +140,20 @@ struct Daemon {
     starting: Option<(BootNs, Instant)>,
     /// When the driver is tried again.
     driver_retry: Instant,
+    /// How long after the last time.
+    driver_patience: Duration,
+    /// What keeps process events away, for good.
+    lacks: Vec<Unknown>,
+    /// What keeps the driver away, now.
+    driver_lack: Option<Unknown>,
+    /// A call hung while the driver was closed: it is opened again as soon as it can be.
+    reopens: bool,
+    releases: Vec<Release>,
+    calls: mpsc::Receiver<Call>,
+    /// Who may see everything; shared with every connection.
+    group: Arc<Mutex<String>>,
+    /// `None` where it could not be had: everything is booked all the same.
+    _socket: Option<Socket>,
     /// The writer's beats when the watchdog was last told.
     beats_told: u64,
 }
@@ -152,18 +183,29 @@ impl Daemon {
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
         let gap = start::gap_since_another_boot(&drafter, left.last, boot, since);
+        let mut lacks = Vec::new();
         for (unknown, advice) in missing {
             tracing::error!("{unknown} {advice}");
             observer.host_mut().note_unknown(&unknown);
+            lacks.push(unknown);
         }
         if let Some(why) = touch_off.filter(|_| config.device_touch) {
             tracing::warn!("device-touch off: {why}");
             observer.host_mut().note_unknown(&Unknown::of(UnknownReason::DeviceTouchOff));
         }
         let queue = Arc::new(Queue::new(config.journal.queue_length));
-        let writer =
-            Writer::start(store, boot, clock.clone(), Arc::clone(&queue), |_at, _booked| {})?;
+        let lines = lines::start(dir.clone(), recovered.head.seq)?;
+        let tell = move |at, booked| {
+            // Its thread has said why it ended.
+            let _ = lines.send((at, booked));
+        };
+        let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
         first.extend(gap);
+        let group = Arc::new(Mutex::new(config.socket.group.clone()));
+        let (caller, calls) = mpsc::channel(CALLS_MAX);
+        let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
+        let socket =
+            socket.inspect_err(|error| tracing::error!("nobody can ask this daemon: {error}")).ok();
         let mut marks = interval_at(Instant::now() + config.mark_interval, config.mark_interval);
         marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut daemon = Self {
@@ -178,7 +220,15 @@ impl Daemon {
             overflow: Overflow::default(),
             marks,
             starting: None,
-            driver_retry: Instant::now() + DRIVER_RETRY,
+            driver_retry: Instant::now() + DRIVER_RETRY_MIN,
+            driver_patience: DRIVER_RETRY_MIN,
+            lacks,
+            driver_lack: None,
+            reopens: false,
+            releases: Vec::new(),
+            calls,
+            group,
+            _socket: socket,
             beats_told: 0,
         };
         daemon.keep(first);
@@ -217,14 +267,16 @@ impl Daemon {
     }
 
     fn driver_opened(&mut self) {
+        (self.driver_lack, self.reopens) = (None, false);
         if let Some(facts) = self.observer.driver_facts() {
             self.drafter.driver(facts);
         }
     }
 
     fn driver_missing(&mut self, unknown: &Unknown) {
-        tracing::error!("{unknown}: no amounts; it is tried again every {DRIVER_RETRY:?}");
+        tracing::error!("{unknown}: no amounts; it is tried again every {DRIVER_RETRY_MAX:?}");
         self.observer.host_mut().note_unknown(unknown);
+        self.driver_lack = Some(unknown.clone());
     }
 
     /// Watches until somebody asks to stop.
@@ -245,6 +297,7 @@ impl Daemon {
                 }
                 _ = self.marks.tick() => self.mark(None),
                 _ = watchdog.tick() => self.tell_watchdog(),
+                Some(call) = self.calls.recv() => self.serve(call).await?,
                 asked = signals.next() => match asked {
                     Asked::Stop => return Ok(()),
                     Asked::Reload => self.reload(),
@@ -253,6 +306,7 @@ impl Daemon {
             self.get_ready();
             self.see_to_the_driver().await?;
             self.see_to_overflow().await?;
+            self.see_to_releases().await?;
         }
     }
 
@@ -274,17 +328,25 @@ impl Daemon {
         if self.starting.is_some() || Instant::now() < self.driver_retry {
             return Ok(());
         }
-        self.driver_retry = Instant::now() + DRIVER_RETRY;
-        if !self.observer.needs_driver() {
+        if !self.reopens && !self.observer.needs_driver() {
+            self.driver_patience = DRIVER_RETRY_MIN;
+            self.driver_retry = Instant::now() + DRIVER_RETRY_MIN;
             return Ok(());
         }
+        self.driver_patience = (self.driver_patience * 2).min(DRIVER_RETRY_MAX);
+        self.driver_retry = Instant::now() + self.driver_patience;
         match self.observer.try_again(self.config.call_deadline).await {
             Ok(()) => {
                 tracing::info!("the driver is there");
                 self.driver_opened();
                 self.observer.want_reads(true, true);
             }
-            Err(error) => tracing::debug!(%error, "the driver is still missing"),
+            Err(error) => {
+                tracing::debug!(%error, "the driver is still missing");
+                if let ReleaseError::Hangs(unknown) | ReleaseError::Unopened(unknown) = error {
+                    self.driver_lack = Some(unknown);
+                }
+            }
         }
         self.turn(None)
     }
@@ -310,6 +372,8 @@ impl Daemon {
             self.marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         self.config = reload.in_force;
+        let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        group.clone_from(&self.config.socket.group);
     }
 
     /// Tells the service manager that both loop and writer make progress.

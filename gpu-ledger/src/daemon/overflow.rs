@@ -60,11 +60,6 @@ impl Overflow {
             None => number,
         }
     }
-
-    /// Whether drafts have no room now.
-    pub(super) const fn is_losing(&self) -> bool {
-        matches!(self.state, State::Losing { .. })
-    }
 }
 
 impl Daemon {
@@ -81,6 +76,7 @@ impl Daemon {
                 self.keep(vec![pending]);
                 if let Err(error) = self.observer.read_anew(self.config.call_deadline).await {
                     tracing::error!(%error, "the driver cannot be read anew");
+                    self.reopens = true;
                 }
                 self.observer.want_reads(true, true);
                 self.turn(None)

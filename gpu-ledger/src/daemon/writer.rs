@@ -312,11 +312,7 @@ impl Writing {
 
 fn booked_by(draft: &Draft) -> Option<Booked> {
     match &draft.figures {
-        Figures::Settlement(settlement) => Some(Booked {
-            account: settlement.account.clone(),
-            held: settlement.held,
-            dispute: settlement.dispute,
-        }),
+        Figures::Settlement(settlement) => Some(Booked::of(settlement)),
         _ => None,
     }
 }
