@@ -24,6 +24,9 @@
 //! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
+//! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
+//! | [`config`] | the configuration file, checked | that file |
+//! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -48,12 +51,16 @@ pub mod accounting;
 pub mod bill;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod coverage;
+pub mod doctor;
 pub mod escape;
 pub mod host;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+pub mod metrics;
+pub mod mode;
 mod observer;
 #[cfg(test)]
 mod random;
@@ -63,5 +70,6 @@ pub mod settlement;
 #[path = "../../tests/support/mod.rs"]
 #[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
 mod support;
+pub mod survey;
 pub mod unit;
 pub mod unknown;

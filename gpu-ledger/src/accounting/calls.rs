@@ -11,6 +11,20 @@ use crate::clock::{Clock, Stamp, thread_cpu_ns};
 use crate::unit::GpuUuid;
 use crate::unknown::{Unknown, UnknownReason};
 
+/// Upper bounds of the latencies that are counted apart, in ns: from a call that the library answers
+/// from memory to one that is about to be given up.
+pub const LATENCY_BOUNDS_NS: [u64; 9] = [
+    100_000,
+    250_000,
+    1_000_000,
+    2_500_000,
+    10_000_000,
+    25_000_000,
+    100_000_000,
+    500_000_000,
+    2_000_000_000,
+];
+
 /// What the calls of one name have cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CallCost {
@@ -22,6 +36,27 @@ pub struct CallCost {
     pub latency_max_ns: u64,
     /// CPU time of the calling thread inside them, in ns.
     pub cpu_ns: u64,
+    /// How many took at most the bound of the same place in [`LATENCY_BOUNDS_NS`] and more than the
+    /// one before it. Slower ones are in `count` alone.
+    pub latency_counts: [u64; LATENCY_BOUNDS_NS.len()],
+}
+
+impl CallCost {
+    /// One call.
+    fn of(latency_ns: u64, cpu_ns: u64) -> Self {
+        let mut latency_counts = [0; LATENCY_BOUNDS_NS.len()];
+        let mut bounds = LATENCY_BOUNDS_NS.iter().zip(&mut latency_counts);
+        if let Some((_, count)) = bounds.find(|(bound, _)| latency_ns <= **bound) {
+            *count = 1;
+        }
+        Self {
+            count: 1,
+            latency_total_ns: latency_ns,
+            latency_max_ns: latency_ns,
+            cpu_ns,
+            latency_counts,
+        }
+    }
 }
 
 /// What reading cost, by call.
@@ -40,6 +75,9 @@ impl ReadCost {
             sum.latency_total_ns = sum.latency_total_ns.saturating_add(cost.latency_total_ns);
             sum.latency_max_ns = sum.latency_max_ns.max(cost.latency_max_ns);
             sum.cpu_ns = sum.cpu_ns.saturating_add(cost.cpu_ns);
+            for (sum, count) in sum.latency_counts.iter_mut().zip(cost.latency_counts) {
+                *sum = sum.saturating_add(count);
+            }
         }
     }
 
@@ -113,8 +151,7 @@ impl Calls {
         let ended = self.clock.now();
         self.watch.set(None);
         let latency_ns = ended.mono_ns.saturating_sub(since.mono_ns);
-        let cost =
-            CallCost { count: 1, latency_total_ns: latency_ns, latency_max_ns: latency_ns, cpu_ns };
+        let cost = CallCost::of(latency_ns, cpu_ns);
         self.cost.add(&ReadCost { calls: BTreeMap::from([(call, cost)]) });
         if Duration::from_nanos(latency_ns) > self.deadline {
             self.stalled.push(Stalled { call, from: since, to: ended });
@@ -142,6 +179,18 @@ pub fn timed_out(call: &'static str, gpu: Option<&GpuUuid>) -> Unknown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latencies_are_counted_at_the_first_bound_that_holds_them() {
+        let mut sum = ReadCost::default();
+        for latency_ns in [0, 100_000, 100_001, 2_000_000_000, 2_000_000_001] {
+            let calls = BTreeMap::from([("nvml", CallCost::of(latency_ns, 0))]);
+            sum.add(&ReadCost { calls });
+        }
+        let cost = sum.calls["nvml"];
+        assert_eq!(cost.latency_counts, [2, 1, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(cost.count, 5);
+    }
 
     #[test]
     fn calls_are_counted_by_name_and_the_slow_one_is_told() {

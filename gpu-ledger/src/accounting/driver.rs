@@ -69,6 +69,8 @@ pub struct DriverFacts {
     pub version: Result<String, Unknown>,
     /// Whether rows carry utilization sums.
     pub stats_v2: bool,
+    /// Functions that the library lacks, of those that are called.
+    pub symbols_missing: Vec<&'static str>,
     /// GPUs that could not be opened, and why.
     pub unknowns: Vec<Unknown>,
     /// What opening cost.
@@ -345,6 +347,7 @@ fn open(
         kind: library.kind(),
         version,
         stats_v2: library.has_stats_v2(),
+        symbols_missing: library.missing_symbols(),
         unknowns,
         cost: calls.take_cost(),
     };

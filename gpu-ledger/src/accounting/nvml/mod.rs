@@ -84,6 +84,37 @@ impl Library {
         self.stats_v2.is_some()
     }
 
+    /// Functions that it lacks, of those that are called; without them some answer stays unknown. The
+    /// library looks each one up when it is opened, so nothing is called here.
+    #[must_use]
+    pub fn missing_symbols(&self) -> Vec<&'static str> {
+        let Some(nvml) = &self.nvml else { return Vec::new() };
+        let lib = nvml.lib();
+        let lacks = [
+            ("nvmlShutdown", lib.nvmlShutdown.is_err()),
+            ("nvmlSystemGetDriverVersion", lib.nvmlSystemGetDriverVersion.is_err()),
+            ("nvmlDeviceGetUUID", lib.nvmlDeviceGetUUID.is_err()),
+            ("nvmlDeviceGetHandleByUUID", lib.nvmlDeviceGetHandleByUUID.is_err()),
+            ("nvmlDeviceGetMinorNumber", lib.nvmlDeviceGetMinorNumber.is_err()),
+            ("nvmlDeviceGetPersistenceMode", lib.nvmlDeviceGetPersistenceMode.is_err()),
+            ("nvmlDeviceGetAccountingMode", lib.nvmlDeviceGetAccountingMode.is_err()),
+            ("nvmlDeviceSetAccountingMode", lib.nvmlDeviceSetAccountingMode.is_err()),
+            ("nvmlDeviceGetAccountingPids", lib.nvmlDeviceGetAccountingPids.is_err()),
+            ("nvmlDeviceGetAccountingStats", lib.nvmlDeviceGetAccountingStats.is_err()),
+            ("nvmlDeviceGetAccountingBufferSize", lib.nvmlDeviceGetAccountingBufferSize.is_err()),
+            (
+                "nvmlDeviceGetComputeRunningProcesses_v3",
+                lib.nvmlDeviceGetComputeRunningProcesses_v3.is_err(),
+            ),
+            (
+                "nvmlDeviceGetGraphicsRunningProcesses_v3",
+                lib.nvmlDeviceGetGraphicsRunningProcesses_v3.is_err(),
+            ),
+            ("nvmlDeviceGetProcessUtilization", lib.nvmlDeviceGetProcessUtilization.is_err()),
+        ];
+        lacks.into_iter().filter_map(|(symbol, lacks)| lacks.then_some(symbol)).collect()
+    }
+
     /// The driver's version.
     pub fn driver_version(&self, calls: &mut Calls) -> Result<String, Unknown> {
         let call = "nvmlSystemGetDriverVersion";

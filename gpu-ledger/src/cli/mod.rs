@@ -2,6 +2,9 @@
 //!
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
+mod accounting;
+mod doctor;
+
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,9 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use jiff::SignedDuration;
 
 use crate::clock::Clock;
+use crate::config::values::{duration, ring_size};
 use crate::session::launch::{
     LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
 };
@@ -21,6 +24,8 @@ use crate::session::{self, TraceOptions};
 const STATUS_USAGE: u8 = 64;
 /// Anything else that failed.
 const STATUS_FAILED: u8 = 1;
+/// Answered, but something is UNKNOWN, or missing.
+const STATUS_UNKNOWN: u8 = 2;
 
 const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
 2 answered but something on it is UNKNOWN, 64 usage.
@@ -44,6 +49,10 @@ enum Command {
     /// Run a command, or watch for a while, and print who held the GPU, how long, and what could
     /// not be seen
     Trace(Trace),
+    /// Look at everything that is needed, and say what is missing and what to do; changes nothing
+    Doctor(doctor::Doctor),
+    /// Show the driver's accounting mode, or turn it on
+    Accounting(accounting::Accounting),
 }
 
 #[derive(Args, Debug)]
@@ -112,6 +121,7 @@ pub fn main() -> ExitCode {
     };
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
+        Command::Doctor(_) | Command::Accounting(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -144,6 +154,8 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
             let options = trace_options(trace, arguments.nvml_library, clock)?;
             session::trace(&options)
         }
+        Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
+        Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }
 }
 
@@ -181,6 +193,25 @@ fn trace_options(
     })
 }
 
+/// Runs an asynchronous command to its end. A driver call that hangs does not keep the process.
+fn block_on<T>(command: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_background();
+    Ok(outcome)
+}
+
+/// Writes a page to stdout. Whoever reads only its beginning has had enough.
+fn print(page: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to stdout"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What was typed cannot be done; the text says what to type instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -214,32 +245,6 @@ fn start_logging() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
-/// `60s`, `5m`, `1h30m`, or ISO 8601.
-fn duration(text: &str) -> Result<Duration, String> {
-    let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
-    let signed: SignedDuration = text.parse().map_err(|error| format!("{error}; {remedy}"))?;
-    Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
-}
-
-/// A power of two between 64 KiB and 1 GiB, with `KiB`, `MiB` or `GiB`.
-fn ring_size(text: &str) -> Result<u32, String> {
-    let remedy = "give a power of two from 64KiB to 1GiB, such as 4MiB";
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u32 = match text.get(digits.len()..) {
-        Some("KiB") => 1 << 10,
-        Some("MiB") => 1 << 20,
-        Some("GiB") => 1 << 30,
-        _ => return Err(format!("no unit; {remedy}")),
-    };
-    let number: u32 = digits.parse().map_err(|error| format!("{error}; {remedy}"))?;
-    match number.checked_mul(unit) {
-        Some(bytes) if bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&bytes) => {
-            Ok(bytes)
-        }
-        _ => Err(format!("not a size of a ring; {remedy}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,21 +253,5 @@ mod tests {
     fn the_command_line_is_well_formed() {
         use clap::CommandFactory as _;
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn ring_sizes_are_powers_of_two_with_a_unit() {
-        assert_eq!(ring_size("64KiB"), Ok(65_536));
-        assert_eq!(ring_size("4MiB"), Ok(4 << 20));
-        for bad in ["4", "3MiB", "32KiB", "2GiB", "MiB", "99999GiB", "-4MiB", "4mib"] {
-            assert!(ring_size(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn durations_are_what_people_type() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
-        assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("").is_err());
     }
 }

@@ -1,0 +1,148 @@
+//! Values as people write them, checked: for the file and the command line alike.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// Entries that may wait for the disk: at least this many …
+pub const QUEUE_LENGTH_MIN: usize = 64;
+/// … and at most this many: some hundred MiB.
+pub const QUEUE_LENGTH_MAX: usize = 1 << 20;
+
+/// `60s`, `5m`, `1h30m`, or ISO 8601.
+///
+/// # Errors
+/// What is wrong, and what a time looks like.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
+    let signed: SignedDuration = text.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
+}
+
+/// A power of two between 64 KiB and 1 GiB, with `KiB`, `MiB` or `GiB`.
+///
+/// # Errors
+/// What is wrong, and what a size looks like.
+pub fn ring_size(text: &str) -> Result<u32, String> {
+    let remedy = "give a power of two from 64KiB to 1GiB, such as 4MiB";
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u32 = match text.get(digits.len()..) {
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        _ => return Err(format!("no unit; {remedy}")),
+    };
+    let number: u32 = digits.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    match number.checked_mul(unit) {
+        Some(bytes) if bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(&bytes) => {
+            Ok(bytes)
+        }
+        _ => Err(format!("not a size of a ring; {remedy}")),
+    }
+}
+
+/// A time as people write it.
+pub(super) fn time_text(time: Duration) -> String {
+    SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
+}
+
+/// A size as people write it.
+pub(super) fn size_text(bytes: u32) -> String {
+    match bytes.trailing_zeros() {
+        30.. => format!("{}GiB", bytes >> 30),
+        20.. => format!("{}MiB", bytes >> 20),
+        _ => format!("{}KiB", bytes >> 10),
+    }
+}
+
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    let time = duration(&text).map_err(|_| D::Error::custom(format!("{text:?} is no time")))?;
+    if time.is_zero() { Err(D::Error::custom("a time of 0 would never end")) } else { Ok(time) }
+}
+
+pub(super) fn ring<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(from)?;
+    ring_size(&text).map_err(|_| D::Error::custom(format!("{text:?} is no size of a ring")))
+}
+
+pub(super) fn absolute<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(from)?;
+    // A daemon runs in no particular folder.
+    if path.is_absolute() { Ok(path) } else { Err(D::Error::custom("the path is not absolute")) }
+}
+
+pub(super) fn absolute_or_none<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    absolute(from).map(Some)
+}
+
+pub(super) fn log_filter<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    match tracing_subscriber::EnvFilter::try_new(&text) {
+        Ok(_) if !text.trim().is_empty() => Ok(text),
+        Ok(_) => Err(D::Error::custom("the filter is empty")),
+        Err(error) => Err(D::Error::custom(error)),
+    }
+}
+
+pub(super) fn queue_length<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    let length = usize::deserialize(from)?;
+    if (QUEUE_LENGTH_MIN..=QUEUE_LENGTH_MAX).contains(&length) {
+        Ok(length)
+    } else {
+        Err(D::Error::custom(format!("{length} is out of range")))
+    }
+}
+
+pub(super) fn loopback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(from)?;
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| D::Error::custom(format!("{text:?} is no address with a port")))?;
+    if address.ip().is_loopback() {
+        Ok(Some(address))
+    } else {
+        Err(D::Error::custom(format!(
+            "{} is no loopback address, and whoever reaches the listener reads everything",
+            address.ip()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_sizes_are_powers_of_two_with_a_unit() {
+        assert_eq!(ring_size("64KiB"), Ok(65_536));
+        assert_eq!(ring_size("1GiB"), Ok(1 << 30));
+        for wrong in ["4", "3MiB", "32KiB", "2GiB", "MiB", "", "99999GiB", "-4MiB", "4mib"] {
+            assert!(ring_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for text in ["64KiB", "512KiB", "1MiB", "4MiB", "1GiB"] {
+            assert_eq!(size_text(ring_size(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn times_are_written_as_they_are_read() {
+        for text in ["500ms", "2s", "1m", "1h30m"] {
+            let time = duration(text).unwrap();
+            assert_eq!(duration(&time_text(time)), Ok(time), "{}", time_text(time));
+        }
+        for wrong in ["-1s", "soon", "", "5"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

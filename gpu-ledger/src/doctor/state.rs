@@ -1,0 +1,231 @@
+//! The journal's folder: what it lies on, who can write it, how much fits.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{statfs, statvfs};
+
+use super::{Area, Check, Status};
+
+/// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// Below this somebody should look.
+const FREE_BYTES_LOW: u64 = 1 << 30;
+
+/// What a file system means for a journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ground {
+    /// A local disk.
+    Firm,
+    /// Shared between hosts: SQLite's write-ahead log needs memory that all its readers share, and locks
+    /// that hold (sqlite.org/wal.html).
+    Network(&'static str),
+    /// Gone with the machine's or the container's next start.
+    Fleeting(&'static str),
+    /// Anything may be behind it.
+    Foreign(&'static str),
+}
+
+/// By the magic numbers of statfs(2) (`include/uapi/linux/magic.h` and the file systems' own sources).
+const fn ground_of(magic: i64) -> Ground {
+    match magic & 0xffff_ffff {
+        0x6969 => Ground::Network("NFS"),
+        0x0bd0_0bd0 => Ground::Network("Lustre"),
+        0xff53_4d42 | 0xfe53_4d42 | 0x517b => Ground::Network("SMB"),
+        0x00c3_6400 => Ground::Network("Ceph"),
+        0x4750_4653 => Ground::Network("GPFS"),
+        0x5346_414f | 0x6b41_4653 => Ground::Network("AFS"),
+        0x0102_1997 => Ground::Network("9P"),
+        0x1983_0326 => Ground::Network("BeeGFS"),
+        0x0102_1994 => Ground::Fleeting("tmpfs"),
+        0x8584_58f6 => Ground::Fleeting("ramfs"),
+        0x794c_7630 => Ground::Fleeting("overlayfs"),
+        0x6573_5546 => Ground::Foreign("FUSE"),
+        _ => Ground::Firm,
+    }
+}
+
+/// Everything about the folder. Nothing is made in it.
+pub(super) fn checks(state_dir: &Path) -> Vec<Check> {
+    let mut checks = vec![folder(state_dir)];
+    match nearest_existing(state_dir) {
+        Ok(place) => {
+            checks.push(file_system(&place));
+            checks.push(free_space(&place));
+        }
+        Err(check) => checks.push(*check),
+    }
+    checks
+}
+
+fn unseen(check: &'static str, path: &Path, error: impl std::fmt::Display) -> Check {
+    let cause = format!("{}: {error}", path.display());
+    Check::new(Area::State, check, Status::Unknown, cause)
+        .with_remedy("run it as root or as the daemon's user")
+}
+
+fn folder(path: &Path) -> Check {
+    let check = "state-dir";
+    let found = match std::fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let cause = format!("{} does not exist yet", path.display());
+            return Check::new(Area::State, check, Status::Warn, cause).with_remedy(
+                "the daemon's unit makes it; without the unit: install -d -m 0700 -o gpu-ledger",
+            );
+        }
+        Err(error) => return unseen(check, path, error),
+    };
+    let amiss = |status, cause: String, remedy: String| {
+        Check::new(Area::State, check, status, cause).with_remedy(remedy)
+    };
+    let name = path.display();
+    if !found.is_dir() {
+        return amiss(
+            Status::Missing,
+            format!("{name} is no folder"),
+            "name a folder with --state-dir, or state_dir in the configuration".to_owned(),
+        );
+    }
+    if let Some(parent) = path.parent()
+        && let Ok(above) = std::fs::metadata(parent)
+        && above.mode() & 0o1002 == 0o0002
+    {
+        return amiss(
+            Status::Missing,
+            format!("anybody can replace {name}: {} is open to all", parent.display()),
+            format!("chmod o-w {}", parent.display()),
+        );
+    }
+    let mode = found.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return amiss(
+            Status::Missing,
+            format!("others than its owner can write to {name} (mode {mode:04o})"),
+            format!("chmod 0700 {name}"),
+        );
+    }
+    if mode & 0o055 != 0 {
+        return amiss(
+            Status::Warn,
+            format!("others than its owner can look into {name} (mode {mode:04o})"),
+            format!("chmod 0700 {name}"),
+        );
+    }
+    Check::ok(Area::State, check, format!("{name}, mode {mode:04o}, uid {}", found.uid()))
+}
+
+/// The folder, or the one in which it will be.
+fn nearest_existing(path: &Path) -> Result<PathBuf, Box<Check>> {
+    for place in path.ancestors() {
+        match std::fs::metadata(place) {
+            Ok(_) => return Ok(place.to_path_buf()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Box::new(unseen("file-system", place, error))),
+        }
+    }
+    Err(Box::new(unseen("file-system", path, "no such path")))
+}
+
+fn file_system(place: &Path) -> Check {
+    match statfs(place) {
+        Ok(found) => of_ground(ground_of(found.f_type), place),
+        Err(error) => unseen("file-system", place, error),
+    }
+}
+
+fn of_ground(ground: Ground, place: &Path) -> Check {
+    let check = "file-system";
+    let name = place.display();
+    let remedy =
+        "name a folder on a local disk with --state-dir, or state_dir in the configuration";
+    let amiss = |status, cause| Check::new(Area::State, check, status, cause).with_remedy(remedy);
+    match ground {
+        Ground::Firm => Check::ok(Area::State, check, format!("{name} is on a local disk")),
+        Ground::Network(what) => amiss(
+            Status::Missing,
+            format!(
+                "{name} is on {what}: the journal's locks do not hold there, and the daemon refuses it"
+            ),
+        ),
+        Ground::Fleeting(what) => {
+            let gone = "what is booked is gone with the next start";
+            amiss(Status::Warn, format!("{name} is on {what}: {gone}"))
+        }
+        Ground::Foreign(what) => {
+            amiss(Status::Warn, format!("{name} is on {what}: whether locks hold is not known"))
+        }
+    }
+}
+
+fn free_space(place: &Path) -> Check {
+    let found = match statvfs(place) {
+        Ok(found) => found,
+        Err(error) => return unseen("free-space", place, error),
+    };
+    of_free(found.f_bavail.saturating_mul(found.f_frsize), place)
+}
+
+fn of_free(bytes: u64, place: &Path) -> Check {
+    let check = "free-space";
+    let free = format!("{} free at {}", crate::unit::Bytes(bytes), place.display());
+    let status = match bytes {
+        ..FREE_BYTES_MIN => Status::Missing,
+        FREE_BYTES_MIN..FREE_BYTES_LOW => Status::Warn,
+        _ => return Check::ok(Area::State, check, free),
+    };
+    Check::new(Area::State, check, status, free).with_remedy(
+        "make room, or archive the old journal: without room settlements become a gap (disk-full)",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn shared_file_systems_are_refused_and_fleeting_ones_warned_of() {
+        let status = |magic| of_ground(ground_of(magic), Path::new("/x")).status;
+        assert_eq!(status(0x6969), Status::Missing);
+        assert_eq!(status(0x0bd0_0bd0), Status::Missing);
+        // As a signed 32-bit word would be widened.
+        assert_eq!(status(i64::from(0xff53_4d42_u32.cast_signed())), Status::Missing);
+        assert_eq!(status(0x0102_1994), Status::Warn);
+        assert_eq!(status(0x6573_5546), Status::Warn);
+        for firm in [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1] {
+            assert_eq!(status(firm), Status::Ok, "{firm:x}");
+        }
+    }
+
+    #[test]
+    fn room_is_judged_in_three_steps() {
+        let status = |bytes| of_free(bytes, Path::new("/x")).status;
+        assert_eq!(status(FREE_BYTES_MIN - 1), Status::Missing);
+        assert_eq!(status(FREE_BYTES_MIN), Status::Warn);
+        assert_eq!(status(FREE_BYTES_LOW), Status::Ok);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_no_place_for_a_journal() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("state");
+        assert_eq!(folder(&path).status, Status::Warn);
+        std::fs::create_dir(&path).unwrap();
+        let at = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            folder(&path).status
+        };
+        assert_eq!(at(0o777), Status::Missing);
+        assert_eq!(at(0o770), Status::Missing);
+        assert_eq!(at(0o755), Status::Warn);
+        assert_eq!(at(0o700), Status::Ok);
+        std::fs::set_permissions(top.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(folder(&path).status, Status::Missing);
+        std::fs::write(top.path().join("file"), "").unwrap();
+        std::fs::set_permissions(top.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(folder(&top.path().join("file")).status, Status::Missing);
+    }
+}

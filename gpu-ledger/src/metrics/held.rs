@@ -1,0 +1,315 @@
+//! How long each account has held each GPU, as counters that a scraper can take the rate of.
+//!
+//! Purpose: settled and open time in one counter that never falls and grows by at most a second a
+//! second, per account and GPU. May touch: nothing; it is told everything, on the boot clock. May
+//! not: book (the journal does), or let anything arrive at once.
+//!
+//! A counter counts the union of its account's spans up to a **frontier** that trails the present by
+//! [`METER_DELAY`], so that what is learnt a little late (a job of 5 ms, a row that takes a second to
+//! become final) still falls into its place. What is learnt later than that about time before the
+//! frontier changes no counter's past: it is counted as an adjustment, up or down. At every moment
+//!
+//! ```text
+//! held + adjusted up − adjusted down = union of the account's spans up to the frontier
+//! ```
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::intervals::Intervals;
+use crate::accounting::RowKey;
+use crate::unit::{BootNs, GpuUuid, Ms};
+
+/// How far the counters trail the present: longer than any read interval of a driver that answers, an
+/// idle GPU's sweep (5 s) included, so that every span is known when its time is counted.
+pub const METER_DELAY: Duration = Duration::from_secs(10);
+/// Accounts that have a label of their own; the rest share [`LABEL_OTHER`].
+pub const ACCOUNT_LABELS_MAX: usize = 200;
+/// The label of all accounts that came when [`ACCOUNT_LABELS_MAX`] had one.
+pub const LABEL_OTHER: &str = "other";
+/// The account of settlements without a name. It has a label from the start, and is never folded.
+pub const LABEL_UNATTRIBUTED: &str = "unattributed";
+/// Settled intervals kept apart per account and GPU. With more the oldest become a sum: what is learnt
+/// about time before them is then counted as [`HeldCount::unplaced`].
+pub const INTERVALS_MAX: usize = 1_024;
+
+const MS: u64 = 1_000_000;
+const DELAY_MS: u64 = 10_000;
+const _: () = assert!(METER_DELAY.as_millis() == 10_000);
+
+/// What the counters of one account on one GPU say. None of them ever falls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldCount {
+    /// Held, settled and open: grows by at most the time that passes.
+    pub held: Ms,
+    /// Time that turned out to be held after the counter had passed it.
+    pub adjusted_up: Ms,
+    /// Time that the counter has and that turned out not to be held.
+    pub adjusted_down: Ms,
+    /// Settled time from before metering began, or from after the present: in none of the others.
+    pub unplaced: Ms,
+}
+
+/// The counters of a host.
+#[derive(Clone, Debug)]
+pub struct HeldMeter {
+    labels: BTreeSet<Arc<str>>,
+    /// Accounts that share [`LABEL_OTHER`]; their number is told, so it is bounded like the labels.
+    folded: BTreeSet<Arc<str>>,
+    gpus: BTreeMap<GpuUuid, GpuMeter>,
+    intervals_max: usize,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, Default)]
+struct GpuMeter {
+    /// Where metering began, in ms of the boot clock.
+    began: u64,
+    /// Up to here everything is counted; `None` before metering began.
+    frontier: Option<u64>,
+    /// The moment of the last advance.
+    told: u64,
+    accounts: BTreeMap<Arc<str>, Account>,
+    /// Under which label an open row is.
+    open: BTreeMap<RowKey, Arc<str>>,
+}
+
+/// One account on one GPU.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// Time before this moment is in `base`, or in nothing.
+    horizon: u64,
+    /// The union before the horizon, and corrections.
+    base: i128,
+    /// Settled spans after the horizon.
+    settled: Intervals,
+    /// When open rows began. All run on, so together they are one interval.
+    open: BTreeMap<RowKey, u64>,
+    /// The union when last counted.
+    counted: i128,
+    count: HeldCount,
+}
+
+impl Default for HeldMeter {
+    fn default() -> Self {
+        Self {
+            labels: BTreeSet::from([Arc::from(LABEL_UNATTRIBUTED)]),
+            folded: BTreeSet::new(),
+            gpus: BTreeMap::new(),
+            intervals_max: INTERVALS_MAX,
+        }
+    }
+}
+
+impl HeldMeter {
+    /// Begins metering a GPU, from `at` on, with what is known from before: the union of each
+    /// account's spans up to `at`, in the order in which the journal first names the accounts (who has a
+    /// label keeps it). After a restart `at` is the last moment that the journal covers, or boot where
+    /// the machine restarted too; rows that the journal has open are given to [`HeldMeter::open`] next.
+    /// A GPU that is never begun begins with its first advance; one that has begun stays as it is.
+    pub fn begin(
+        &mut self,
+        gpu: &GpuUuid,
+        at: BootNs,
+        sums: impl IntoIterator<Item = (Arc<str>, Ms)>,
+    ) {
+        if self.gpu(gpu).frontier.is_some() {
+            return;
+        }
+        for (account, sum) in sums {
+            let label = self.label_of(&account);
+            let account = self.gpu(gpu).account(label);
+            account.base = account.base.saturating_add(i128::from(sum.0));
+            account.counted = account.counted.saturating_add(i128::from(sum.0));
+            account.count.held = plus(account.count.held, sum.0);
+        }
+        self.gpu(gpu).begin(at.0 / MS, at.0 / MS);
+    }
+
+    /// What a scraper has seen before must not fall: the counter starts at `floor` at least, and what
+    /// it then has too much is an adjustment.
+    pub fn raise(&mut self, gpu: &GpuUuid, account: &Arc<str>, floor: Ms) {
+        let label = self.label_of(account);
+        let count = &mut self.gpu(gpu).account(label).count;
+        if let Some(lacks) = floor.0.checked_sub(count.held.0) {
+            count.held = floor;
+            count.adjusted_down = plus(count.adjusted_down, lacks);
+        }
+    }
+
+    /// A row runs, since `from`. Said again with another account, it moves there.
+    pub fn open(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs) {
+        let label = self.label_of(account);
+        let gpu = self.gpu(&key.gpu);
+        gpu.close(key);
+        gpu.open.insert(key.clone(), Arc::clone(&label));
+        gpu.account(label).open.insert(key.clone(), from.0 / MS);
+    }
+
+    /// A row was booked: its span replaces what it accrued while it was open. One that reaches into the
+    /// future (a wrapped time, a stepped clock) counts up to the present.
+    pub fn settle(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs, held: Ms) {
+        let label = self.label_of(account);
+        let gpu = self.gpu(&key.gpu);
+        let was_open = gpu.close(key);
+        let present = gpu.frontier.map(|_| gpu.told.saturating_add(DELAY_MS));
+        let account = gpu.account(label);
+        let from = from.0 / MS;
+        let end = from.saturating_add(held.0);
+        let to = present.map_or(end, |present| end.min(present.max(from)));
+        account.count.unplaced = plus(account.count.unplaced, end.saturating_sub(to));
+        // Of an open row, the time before the horizon is in the base.
+        if !was_open {
+            let before = account.horizon.min(to).saturating_sub(from);
+            account.count.unplaced = plus(account.count.unplaced, before);
+        }
+        account.settled.insert(from.max(account.horizon), to);
+    }
+
+    /// A row that ran can never be booked any more.
+    pub fn lose(&mut self, key: &RowKey) {
+        self.gpu(&key.gpu).close(key);
+    }
+
+    /// A correction in the journal: `from` of an account's time is `to` now.
+    pub fn correct(&mut self, gpu: &GpuUuid, account: &Arc<str>, from: Ms, to: Ms) {
+        let label = self.label_of(account);
+        let account = self.gpu(gpu).account(label);
+        let change = i128::from(to.0).saturating_sub(i128::from(from.0));
+        account.base = account.base.saturating_add(change);
+        account.adjust(change);
+    }
+
+    /// It is `now`, and everything that the driver knew up to `read_until` has been said.
+    pub fn advance(&mut self, gpu: &GpuUuid, now: BootNs, read_until: BootNs) {
+        let intervals_max = self.intervals_max;
+        let gpu = self.gpu(gpu);
+        let now = now.0 / MS;
+        let wanted = now.saturating_sub(DELAY_MS).min(read_until.0 / MS);
+        let Some(frontier) = gpu.frontier else {
+            gpu.begin(wanted, now);
+            return;
+        };
+        let passed = now.saturating_sub(gpu.told);
+        gpu.told = gpu.told.max(now);
+        let next = wanted.max(frontier);
+        // After a time without reads there is more to count than has passed since the last count.
+        let from = frontier.max(next.saturating_sub(passed));
+        for account in gpu.accounts.values_mut() {
+            account.advance(frontier, from, next);
+            account.prune(next, intervals_max);
+        }
+        gpu.frontier = Some(next);
+    }
+
+    /// Every counter, by GPU and account label.
+    pub fn counts(&self) -> impl Iterator<Item = (&GpuUuid, &Arc<str>, HeldCount)> {
+        self.gpus.iter().flat_map(|(gpu, meter)| {
+            meter.accounts.iter().map(move |(label, account)| (gpu, label, account.count))
+        })
+    }
+
+    /// Accounts that share [`LABEL_OTHER`], at least; no more than [`ACCOUNT_LABELS_MAX`] are told
+    /// apart.
+    #[must_use]
+    pub fn folded_accounts(&self) -> usize {
+        self.folded.len()
+    }
+
+    fn gpu(&mut self, gpu: &GpuUuid) -> &mut GpuMeter {
+        self.gpus.entry(gpu.clone()).or_default()
+    }
+
+    fn label_of(&mut self, account: &Arc<str>) -> Arc<str> {
+        if self.labels.contains(account) {
+            return Arc::clone(account);
+        }
+        // An account of that very name could not be told from the rest.
+        if **account != *LABEL_OTHER && self.labels.len() < ACCOUNT_LABELS_MAX {
+            self.labels.insert(Arc::clone(account));
+            return Arc::clone(account);
+        }
+        if self.folded.len() < ACCOUNT_LABELS_MAX {
+            self.folded.insert(Arc::clone(account));
+        }
+        Arc::from(LABEL_OTHER)
+    }
+}
+
+impl GpuMeter {
+    fn begin(&mut self, at: u64, now: u64) {
+        (self.began, self.frontier, self.told) = (at, Some(at), now);
+        for account in self.accounts.values_mut() {
+            let before = account.settled.measure_below(at);
+            account.count.unplaced = plus(account.count.unplaced, before);
+            account.settled.cut_below(at);
+            account.horizon = at;
+        }
+    }
+
+    /// The account under a label; a new one has nothing from before metering began.
+    fn account(&mut self, label: Arc<str>) -> &mut Account {
+        let horizon = self.began;
+        self.accounts.entry(label).or_insert_with(|| Account { horizon, ..Account::default() })
+    }
+
+    /// Takes a row out of the open ones; whether it was there.
+    fn close(&mut self, key: &RowKey) -> bool {
+        let label = self.open.remove(key);
+        let account = label.and_then(|label| self.accounts.get_mut(&label));
+        account.is_some_and(|account| account.open.remove(key).is_some())
+    }
+}
+
+impl Account {
+    /// The union up to `to`.
+    fn total(&self, to: u64) -> i128 {
+        let to = to.max(self.horizon);
+        let began = self.open.values().min().map_or(to, |began| (*began).max(self.horizon).min(to));
+        let settled = i128::from(self.settled.measure_below(began));
+        let open = i128::from(to.saturating_sub(began));
+        self.base.saturating_add(settled).saturating_add(open)
+    }
+
+    /// Counts what lies between `from` and `next`; what else is new is an adjustment.
+    fn advance(&mut self, frontier: u64, from: u64, next: u64) {
+        let (late, end) = (self.total(frontier), self.total(next));
+        let begin = self.total(from);
+        self.adjust(late.saturating_sub(self.counted));
+        self.adjust(begin.saturating_sub(late));
+        let grown = end.saturating_sub(begin);
+        // A union does not shrink with its end.
+        self.count.held = plus(self.count.held, u64::try_from(grown).unwrap_or(0));
+        self.counted = end;
+    }
+
+    fn adjust(&mut self, change: i128) {
+        let ms = u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX);
+        if change < 0 {
+            self.count.adjusted_down = plus(self.count.adjusted_down, ms);
+        } else {
+            self.count.adjusted_up = plus(self.count.adjusted_up, ms);
+        }
+        self.counted = self.counted.saturating_add(change);
+    }
+
+    /// Sums the oldest intervals up where there are too many.
+    fn prune(&mut self, frontier: u64, intervals_max: usize) {
+        while self.settled.count() > intervals_max {
+            let Some(to) = self.settled.first_end().filter(|to| *to <= frontier) else { return };
+            self.base = self.total(to);
+            self.settled.cut_below(to);
+            self.horizon = to;
+        }
+    }
+}
+
+fn plus(ms: Ms, more: u64) -> Ms {
+    Ms(ms.0.saturating_add(more))
+}
+
+#[cfg(test)]
+#[path = "held_tests.rs"]
+mod tests;

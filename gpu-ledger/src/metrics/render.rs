@@ -1,0 +1,246 @@
+//! Meters as text: names, help, labels, and nothing where nothing is known.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
+use prometheus_client::registry::Registry;
+
+use super::Meters;
+use super::health::HealthReason;
+use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns};
+use crate::unit::{GpuUuid, Ms};
+use crate::unknown::{GapCause, Observed};
+
+/// The counter that a scraper's history is made of.
+const HELD: &str = "held_seconds";
+
+pub(super) fn text(meters: &Meters) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    registry.register_collector(Box::new(Shown(meters.clone())));
+    let mut text = String::new();
+    prometheus_text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// The held counters in a text of ours, by GPU and account: what a scraper has seen last.
+pub(super) fn held_in(text: &str) -> impl Iterator<Item = (GpuUuid, Arc<str>, Ms)> {
+    let begin = format!("{PREFIX}_{HELD}_total{{gpu=\"");
+    text.lines().filter_map(move |line| {
+        let (gpu, rest) = line.strip_prefix(begin.as_str())?.split_once("\",account=\"")?;
+        let (account, value) = rest.rsplit_once("\"} ")?;
+        let value: f64 = value.parse().ok()?;
+        // Rounded to the ms that it was made of.
+        let ms = format!("{value:.3}").replace('.', "").parse().ok()?;
+        let account = unescape(account);
+        Some((GpuUuid(gpu.into()), Arc::from(account), Ms(ms)))
+    })
+}
+
+/// A label's value as it was: `\\`, `\"` and `\n` stand for one character each.
+fn unescape(value: &str) -> String {
+    let mut characters = value.chars();
+    let mut plain = String::with_capacity(value.len());
+    while let Some(character) = characters.next() {
+        if character == '\\' {
+            plain.extend(characters.next().map(|c| if c == 'n' { '\n' } else { c }));
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+/// The meters, as the library collects them.
+#[derive(Debug)]
+struct Shown(Meters);
+
+impl Collector for Shown {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page::new(encoder);
+        self.held(&mut page)?;
+        self.blind_spots(&mut page)?;
+        self.driver(&mut page)?;
+        self.gpus(&mut page)?;
+        self.own_state(&mut page)
+    }
+}
+
+impl Shown {
+    fn held(&self, page: &mut Page<'_>) -> fmt::Result {
+        let of = |gpu: &GpuUuid, account: &Arc<str>| {
+            vec![("gpu", gpu.to_string()), ("account", account.to_string())]
+        };
+        let all = || self.0.held.iter().map(|((gpu, account), count)| (of(gpu, account), count));
+        page.counters(
+            HELD,
+            "Time an account's processes held a GPU, settled and open, each moment once; at most a second a second.",
+            all().map(|(labels, count)| (labels, seconds_of(count.held))),
+        )?;
+        let adjusted = all().flat_map(|(labels, count)| {
+            [("up", count.adjusted_up), ("down", count.adjusted_down)].map(|(direction, sum)| {
+                let mut labels = labels.clone();
+                labels.push(("direction", direction.to_owned()));
+                (labels, seconds_of(sum))
+            })
+        });
+        page.counters(
+            "settlement_adjustment_seconds",
+            "What held_seconds_total missed (up) or has too much (down), by late settlements and corrections.",
+            adjusted,
+        )?;
+        let unplaced = all().filter(|(_, count)| count.unplaced != Ms::ZERO);
+        page.counters(
+            "held_before_metering_seconds",
+            "Settled time from before metering began or from the future, in none of the other counters.",
+            unplaced.map(|(labels, count)| (labels, seconds_of(count.unplaced))),
+        )?;
+        let folded = u64::try_from(self.0.folded_accounts).unwrap_or(u64::MAX);
+        page.gauges(
+            "folded_accounts",
+            "Accounts that share the label `other`.",
+            [(Labels::new(), folded)],
+        )?;
+        page.counters(
+            "settlements",
+            "Settlements in the journal.",
+            [(Labels::new(), self.0.settlements)],
+        )
+    }
+
+    fn blind_spots(&self, page: &mut Page<'_>) -> fmt::Result {
+        let unattributed = self.0.unattributed.iter().map(|((gpu, reason), held)| {
+            let labels = vec![("gpu", gpu.to_string()), ("reason", reason.to_string())];
+            (labels, seconds_of(*held))
+        });
+        page.counters(
+            "unattributed_seconds",
+            "Settled time without a name, by what would have named it.",
+            unattributed,
+        )?;
+        // Every cause has a series from the start: a first gap is then a rise, and no new series.
+        let gap = |cause: &GapCause| self.0.gaps.get(cause).copied().unwrap_or_default();
+        let all =
+            || GapCause::ALL.iter().map(|cause| (vec![("cause", cause.to_string())], gap(cause)));
+        page.counters(
+            "gaps",
+            "Intervals that could not be seen.",
+            all().map(|(labels, gap)| (labels, gap.count)),
+        )?;
+        page.counters(
+            "gap_seconds",
+            "Length of the intervals that could not be seen.",
+            all().map(|(labels, gap)| (labels, seconds_of(gap.length))),
+        )?;
+        let count = |pick: fn(&super::EventCount) -> u64| match &self.0.events {
+            Observed::Known(count) => Observed::Known(pick(count)),
+            Observed::Unknown(reason) => Observed::Unknown(*reason),
+        };
+        let produced = [(Labels::new(), count(|events| events.produced))];
+        page.observed_counters(
+            "events_produced",
+            "Process events made by the kernel side.",
+            produced,
+        )?;
+        let received = [(Labels::new(), count(|events| events.received))];
+        page.observed_counters("events_received", "Process events that arrived.", received)?;
+        let lost = [(Labels::new(), count(|events| events.lost))];
+        page.observed_counters(
+            "events_lost",
+            "Process events that the kernel side counted as lost.",
+            lost,
+        )
+    }
+
+    fn driver(&self, page: &mut Page<'_>) -> fmt::Result {
+        let calls = &self.0.driver.calls;
+        let of = |call: &&'static str| vec![("call", (*call).to_owned())];
+        page.latencies(calls.iter().map(|(call, cost)| (of(call), cost)))?;
+        page.counters(
+            "driver_cpu_seconds",
+            "CPU time inside driver calls.",
+            calls.iter().map(|(call, cost)| (of(call), seconds_of_ns(cost.cpu_ns))),
+        )
+    }
+
+    fn gpus(&self, page: &mut Page<'_>) -> fmt::Result {
+        let of = |gpu: &GpuUuid| vec![("gpu", gpu.to_string())];
+        let all = || self.0.gpus.iter().map(|(gpu, meters)| (of(gpu), meters));
+        page.observed_gauges(
+            "eviction_margin_rows",
+            "Dead rows that the driver can take before it evicts one that was not read.",
+            all().map(|(labels, gpu)| (labels, gpu.eviction_margin_rows.clone())),
+        )?;
+        let age = all().map(|(labels, gpu)| {
+            let age = match &gpu.good_read_age {
+                Observed::Known(age) => Observed::Known(seconds_of(*age)),
+                Observed::Unknown(reason) => Observed::Unknown(*reason),
+            };
+            (labels, age)
+        });
+        page.observed_gauges(
+            "last_good_read_age_seconds",
+            "Time since the last complete read.",
+            age,
+        )?;
+        let on = all().map(|(labels, gpu)| {
+            let on = match &gpu.accounting_on {
+                Observed::Known(on) => Observed::Known(u64::from(*on)),
+                Observed::Unknown(reason) => Observed::Unknown(*reason),
+            };
+            (labels, on)
+        });
+        page.observed_gauges("accounting_enabled", "Whether the driver keeps rows.", on)?;
+        page.observed_gauges(
+            "open_rows",
+            "Rows of processes that hold the GPU.",
+            all().map(|(labels, gpu)| (labels, gpu.open_rows.clone())),
+        )
+    }
+
+    fn own_state(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = || {
+            let queues = self.0.queues.iter();
+            queues.map(|(queue, meters)| (vec![("queue", (*queue).to_owned())], meters))
+        };
+        let length = all().map(|(labels, queue)| (labels, queue.length));
+        page.gauges("queue_length", "What waits in a queue of the daemon.", length)?;
+        let capacity = all().map(|(labels, queue)| (labels, queue.capacity));
+        page.gauges("queue_capacity", "What fits into it.", capacity)?;
+        let overflows = all().map(|(labels, queue)| (labels, queue.overflowed));
+        page.counters("queue_overflows", "What did not fit; each is in a gap.", overflows)?;
+        page.gauges(
+            "journal_head",
+            "Number of the last entry on the disk.",
+            [(Labels::new(), self.0.journal_head)],
+        )?;
+        page.gauges(
+            "unknown",
+            "What cannot be said at present, by reason.",
+            self.0.unknown.iter().map(|reason| (vec![("reason", reason.to_string())], 1_u64)),
+        )?;
+        page.gauges(
+            "healthy",
+            "Whether rows and events are read and the journal is written.",
+            [(Labels::new(), u64::from(self.0.health.is_well()))],
+        )?;
+        let ill = HealthReason::ALL.iter().map(|reason| {
+            let is_so = self.0.health.reasons.iter().any(|(found, _)| found == reason);
+            (vec![("reason", reason.to_string())], u64::from(is_so))
+        });
+        page.gauges("unhealthy", "Why it is not healthy.", ill)?;
+        let driver = self.0.driver_kind.unwrap_or("none").to_owned();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let labels = vec![("version", version), ("driver", driver)];
+        page.gauges(
+            "build_info",
+            "The program, and what stands behind the library.",
+            [(labels, 1_u64)],
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "render_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+//! Showing the accounting mode and turning it on.
+
+use crate::asked::{Asked, program, state_of};
+use crate::support::{Sim, poll};
+
+const ENABLE: &[&str] = &["accounting", "enable"];
+const STATUS: &[&str] = &["accounting", "status"];
+
+#[test]
+fn the_mode_is_turned_on_named_and_left_on() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let status = Asked::on(&sim).run(STATUS);
+    assert_eq!((status.code, status.out.matches("accounting is off").count()), (0, 2));
+    let one = Asked::on(&sim).run(&["accounting", "enable", "--gpu", "1"]);
+    assert_eq!((one.code, one.out.matches("accounting is on now").count()), (0, 1), "{}", one.out);
+    let status = Asked::on(&sim).run(STATUS);
+    assert!(status.out.contains("GPU 0 NVIDIA Simulated GPU: accounting is off"), "{}", status.out);
+    assert!(status.out.contains("GPU 1 NVIDIA Simulated GPU: accounting is on"), "{}", status.out);
+    let state = state_of(&sim);
+    let uuid = state[0]["uuid"].as_str().unwrap();
+    let other = Asked::on(&sim).run(&["accounting", "enable", "--gpu", uuid]);
+    assert_eq!(other.code, 0, "{}", other.err);
+    assert!(
+        other.out.contains("GPU 0 NVIDIA Simulated GPU: accounting is on now"),
+        "{}",
+        other.out
+    );
+    // Twice is as good as once.
+    for _ in 0..2 {
+        let again = Asked::on(&sim).run(ENABLE);
+        assert_eq!((again.code, again.out.matches(": accounting is on\n").count()), (0, 2));
+    }
+    let status = Asked::on(&sim).run(STATUS);
+    assert_eq!(status.out.matches(": accounting is on\n").count(), 2, "{}", status.out);
+}
+
+#[test]
+fn whoever_holds_the_gpu_since_before_is_named_and_later_ones_are_not() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    let old = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 1);
+    let enabled = Asked::on(&sim).run(ENABLE);
+    assert_eq!(enabled.code, 0, "{}", enabled.err);
+    assert!(enabled.out.contains("until they restart (1)"), "{}", enabled.out);
+    let name = program().file_name().unwrap().to_str().unwrap();
+    let line = format!("{name} (pid {})", old.pid());
+    assert!(enabled.out.contains(&line), "{line}: {}", enabled.out);
+    let new = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 2);
+    let again = Asked::on(&sim).run(ENABLE);
+    assert!(again.out.contains("until they restart (1)"), "{}", again.out);
+    assert!(!again.out.contains(&format!("(pid {})", new.pid())), "{}", again.out);
+    old.end();
+    held_by(&sim, 1);
+    let after = Asked::on(&sim).run(STATUS);
+    assert!(!after.out.contains("until they restart"), "{}", after.out);
+}
+
+/// Waits until so many processes hold the GPU.
+fn held_by(sim: &Sim, count: usize) {
+    poll("the GPU is held", || {
+        let state = state_of(sim);
+        let holders = state[0]["holders"].as_array().map(Vec::len);
+        (holders == Some(count)).then_some(())
+    });
+}
+
+#[test]
+fn whoever_may_not_set_the_mode_is_told_how() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    sim.fault("not-root on");
+    let refused = Asked::on(&sim).run(ENABLE);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.out.contains("is as it was"), "{}", refused.out);
+    assert!(refused.out.contains("reason=no-permission "), "{}", refused.out);
+    assert!(refused.out.contains("sudo gpu-ledger accounting enable"), "{}", refused.out);
+    let status = Asked::on(&sim).run(STATUS);
+    assert!(status.out.contains("accounting is off"), "{}", status.out);
+}
+
+#[test]
+fn mig_and_drivers_that_do_not_answer_are_failures_with_their_cause() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    sim.fault("mig on");
+    let mig = Asked::on(&sim).run(ENABLE);
+    assert_eq!(mig.code, 1, "{}", mig.out);
+    assert!(mig.out.contains("MIG"), "{}", mig.out);
+    sim.fault("mig off");
+    sim.fault("driver-not-loaded on");
+    let unloaded = Asked::on(&sim).run(ENABLE);
+    assert_eq!(unloaded.code, 1);
+    assert!(unloaded.err.contains("driver-not-loaded") && unloaded.err.contains("modprobe"));
+    sim.fault("heal");
+    let stranger = Asked::on(&sim).run(&["accounting", "enable", "--gpu", "GPU-7"]);
+    assert_eq!(stranger.code, 1);
+    assert!(
+        stranger.err.contains("no GPU is called GPU-7; there are: 0 (GPU-"),
+        "{}",
+        stranger.err
+    );
+    assert_eq!(Asked::on(&sim).run(&["accounting", "disable"]).code, 64);
+}
+
+#[test]
+fn a_mode_that_goes_with_the_last_client_is_warned_of() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off", "--persistence", "off"]);
+    let holder = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 1);
+    let enabled = Asked::on(&sim).run(ENABLE);
+    assert_eq!(enabled.code, 0, "{}", enabled.out);
+    assert!(enabled.out.contains("lost when the last client goes"), "{}", enabled.out);
+    assert!(enabled.out.contains("nvidia-persistenced"), "{}", enabled.out);
+    holder.end();
+}
+
+#[test]
+fn a_mode_that_cannot_be_asked_is_unknown() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    sim.fault("code nvmlDeviceGetAccountingMode --code 999");
+    let status = Asked::on(&sim).run(STATUS);
+    assert_eq!(status.code, 2, "{}", status.out);
+    assert!(status.out.contains("accounting is unknown"), "{}", status.out);
+    assert!(status.out.contains("reason=nvml-unknown-error "), "{}", status.out);
+}

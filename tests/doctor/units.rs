@@ -1,0 +1,122 @@
+//! The systemd units: as little privilege as they can do with, measured by systemd itself.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::skip;
+
+/// The units as they are shipped.
+fn units() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("units")
+}
+
+/// A folder with the units and these drop-ins of the daemon's, and a file for its program.
+fn installed(drop_ins: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+        let text = std::fs::read_to_string(units().join(unit)).unwrap();
+        // The program need not be installed to have its unit read.
+        let text = text.replace("/usr/bin/gpu-ledger ", "/bin/true ");
+        let text: String = text
+            .lines()
+            .filter(|line| !line.starts_with("Documentation="))
+            .fold(String::new(), |text, line| text + line + "\n");
+        std::fs::write(folder.path().join(unit), text).unwrap();
+    }
+    let places = folder.path().join("gpu-ledger.service.d");
+    std::fs::create_dir(&places).unwrap();
+    for drop_in in drop_ins {
+        std::fs::copy(units().join(drop_in), places.join(drop_in)).unwrap();
+    }
+    folder
+}
+
+/// `systemd-analyze` over installed units; `None`, loudly, where it is not there.
+fn analyze(test: &str, words: &[&str], unit: &Path) -> Option<Output> {
+    match Command::new("systemd-analyze").args(words).arg(unit).output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            skip(test, &format!("systemd-analyze: {error}"));
+            None
+        }
+    }
+}
+
+/// Asserts that a unit is exposed by no more than this many tenths.
+fn exposed_at_most(test: &str, drop_ins: &[&str], unit: &str, tenths: u32) {
+    let folder = installed(drop_ins);
+    let threshold = format!("--threshold={tenths}");
+    let words = ["security", "--offline=true", "--no-pager", &threshold];
+    let Some(output) = analyze(test, &words, &folder.path().join(unit)) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("Overall exposure level"), "{said}");
+    let amiss: Vec<&str> = said.lines().filter(|line| !line.starts_with('✓')).collect();
+    assert!(output.status.success(), "{unit} with {drop_ins:?}: {amiss:#?}");
+    // A threshold that nothing exceeds would prove nothing.
+    let strict = ["security", "--offline=true", "--no-pager", "--threshold=1"];
+    let strict = analyze(test, &strict, &folder.path().join(unit)).unwrap();
+    assert!(!strict.status.success(), "the threshold is not looked at");
+}
+
+#[test]
+fn the_daemon_is_exposed_by_1_5_at_most() {
+    let test = "the_daemon_is_exposed_by_1_5_at_most";
+    exposed_at_most(test, &[], "gpu-ledger.service", 15);
+    exposed_at_most(test, &["no-device-touch.conf"], "gpu-ledger.service", 15);
+}
+
+#[test]
+fn the_daemon_with_its_listener_is_exposed_by_1_8_at_most() {
+    let test = "the_daemon_with_its_listener_is_exposed_by_1_8_at_most";
+    exposed_at_most(test, &["listener.conf"], "gpu-ledger.service", 18);
+}
+
+#[test]
+fn the_one_shot_that_sets_the_mode_is_exposed_by_1_5_at_most() {
+    let test = "the_one_shot_that_sets_the_mode_is_exposed_by_1_5_at_most";
+    exposed_at_most(test, &[], "gpu-ledger-accounting.service", 15);
+}
+
+#[test]
+fn systemd_reads_every_line_of_the_units() {
+    let folder = installed(&["listener.conf", "no-device-touch.conf"]);
+    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+        let path = folder.path().join(unit);
+        let words = ["verify", "--man=no", "--recursive-errors=no"];
+        let test = "systemd_reads_every_line_of_the_units";
+        let Some(output) = analyze(test, &words, &path) else { return };
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // What is said of other units of this machine is not about ours.
+        let ours: Vec<&str> = said.lines().filter(|line| line.contains("gpu-ledger")).collect();
+        assert!(ours.is_empty(), "{ours:#?}");
+    }
+}
+
+#[test]
+fn only_the_one_shot_may_set_anything_on_a_gpu() {
+    let capabilities = |unit: &str| {
+        let text = std::fs::read_to_string(units().join(unit)).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(capabilities("gpu-ledger.service"), ["CAP_BPF CAP_PERFMON CAP_NET_ADMIN"]);
+    assert_eq!(capabilities("gpu-ledger-accounting.service"), ["CAP_SYS_ADMIN"]);
+    let daemon = std::fs::read_to_string(units().join("gpu-ledger.service")).unwrap();
+    for line in [
+        "User=gpu-ledger",
+        "Type=notify",
+        "StateDirectoryMode=0700",
+        "RuntimeDirectoryMode=0750",
+        "NoNewPrivileges=yes",
+        "UMask=0077",
+        "LimitCORE=0",
+        "DevicePolicy=closed",
+        "Restart=on-failure",
+    ] {
+        assert!(daemon.lines().any(|found| found == line), "{line}");
+    }
+    // These would hide the GPUs, the processes, or their owners.
+    for line in ["PrivateDevices=", "ProtectProc=invisible", "PrivateUsers=", "ProcSubset="] {
+        assert!(!daemon.lines().any(|found| found.starts_with(line)), "{line}");
+    }
+}
