@@ -365,10 +365,11 @@ fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
 
 fn acknowledge(witness: &mut Witness, place: &Place, end: &Recovered) -> Result<(), StoreError> {
     let acknowledged = Acknowledged { seq: end.head.seq, hash: end.head.hash };
+    // Not "full", which would say that nothing was entered: it was, and opening it again tells.
     witness.write(acknowledged).map_err(|cause| StoreError::Io {
         doing: "write",
         path: place.file("ledger.head"),
-        cause,
+        cause: cause.into(),
     })
 }
 
