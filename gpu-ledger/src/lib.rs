@@ -20,7 +20,7 @@
 //! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
-//! | [`journal`] | entries, canonical bytes, hash chain | nothing |
+//! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
