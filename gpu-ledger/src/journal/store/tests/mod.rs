@@ -47,11 +47,14 @@ impl Folder {
         Reader::open(&self.dir()).unwrap()
     }
 
-    /// Every file of it in another folder.
+    /// Every file of it in another folder, but for the reserve, which holds nothing.
     fn copy(&self) -> Self {
         let copy = Self::new();
         for file in std::fs::read_dir(self.path()).unwrap() {
             let file = file.unwrap();
+            if file.file_name() == "ledger.ballast" {
+                continue;
+            }
             std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
         }
         copy
