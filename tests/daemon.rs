@@ -28,7 +28,6 @@ mod ledger;
 #[path = "support/privilege.rs"]
 mod privilege;
 #[cfg(test)]
-#[expect(dead_code, reason = "what only the tests of trace need is here as well")]
 #[path = "support/truth.rs"]
 mod truth;
 
@@ -44,6 +43,9 @@ mod driver;
 #[cfg(test)]
 #[path = "daemon/life.rs"]
 mod life;
+#[cfg(test)]
+#[path = "daemon/metered.rs"]
+mod metered;
 #[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;

@@ -23,7 +23,7 @@ fn ledger(sim: &Sim, words: &[&str]) -> Output {
 }
 
 fn socket(sim: &Sim) -> PathBuf {
-    sim.folder().join("daemon.sock")
+    sim.folder().join("run/daemon.sock")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use gpu_ledger::journal::Figures;
 use gpu_ledger::unknown::GapCause;
 
 use crate::booked::Books;
@@ -89,27 +90,57 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     assert!(daemon.log().contains("tmpfs"), "{}", daemon.log());
     sim.work("--ms 5").wait();
     daemon.until_booked(1);
-    let filler = state.join("filler");
-    let filling = std::fs::write(&filler, vec![0_u8; 16 << 20]);
-    assert!(filling.is_err(), "the disk is full");
-    let count = 40;
-    for _ in 0..count {
+    fill(&state, "filler");
+    for _ in 0..20 {
         sim.work("--ms 2").wait();
     }
-    // Not everything fits into what the log has left.
-    let log = || poll("more than fits", || Some(daemon.log()));
-    drop(log);
-    std::thread::sleep(Duration::from_secs(2));
+    // What was kept in reserve takes the gap, and what follows it, until that is full as well.
+    daemon.until_entered(
+        "the gap",
+        |figures| matches!(figures, Figures::Gap(gap) if gap.cause == GapCause::DiskFull),
+    );
+    daemon.until_booked(21);
+    fill(&state, "filler-of-the-reserve");
+    let condition = || {
+        let mut ask = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        ask.args(["status", "--json", "--socket"]).arg(sim.folder().join("run/daemon.sock"));
+        let status: serde_json::Value =
+            serde_json::from_slice(&ask.output().unwrap().stdout).unwrap();
+        let red = status["health"]["reasons"].as_array().unwrap().iter();
+        let red = red.filter(|reason| reason["reason"] == "disk-full").count();
+        (status["journal"]["condition"].as_str().unwrap().to_owned(), red)
+    };
+    let mut jobs = 21;
+    poll("health turns red", || {
+        sim.work("--ms 2").wait();
+        jobs += 1;
+        (condition() == ("disk-full".to_owned(), 1)).then_some(())
+    });
     assert!(daemon.lives(), "{}", daemon.log());
-    let before = Books::of(&daemon.journal()).settled.len();
-    std::fs::remove_file(&filler).unwrap();
-    daemon.until_booked(1 + count);
+    assert!(Books::of(&daemon.journal()).settled.len() < jobs);
+    for filler in ["filler", "filler-of-the-reserve"] {
+        std::fs::remove_file(state.join(filler)).unwrap();
+    }
+    daemon.until_booked(jobs);
+    poll("health is green again", || (condition() == ("well".to_owned(), 0)).then_some(()));
     daemon.stop();
     let books = Books::of(&journal(&state));
-    assert!(before < 1 + count, "the disk was never full");
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
-    assert!(!books.gaps_of(GapCause::DiskFull).is_empty(), "{:?}", books.gaps);
+    let gaps = books.gaps_of(GapCause::DiskFull);
+    assert!(gaps.len() >= 2 && gaps.iter().all(|gap| gap.from <= gap.to), "{gaps:?}");
     assert_sound(&state);
+}
+
+/// Leaves no room at all.
+fn fill(state: &std::path::Path, name: &str) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(state.join(name)).unwrap();
+    let mut piece = 1 << 20;
+    while piece > 0 {
+        if file.write_all(&vec![0_u8; piece]).is_err() {
+            piece /= 2;
+        }
+    }
 }
 
 struct Mounted(std::path::PathBuf);

@@ -54,23 +54,27 @@ fn what_ends_while_it_is_down_keeps_its_name_and_nothing_is_booked_twice() {
 
 #[test]
 fn killed_at_random_points_it_books_everything_once() {
-    const KILLS: u64 = 40;
     if !can_trace("killed_at_random_points_it_books_everything_once") {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let mut random = nvsim_random(0x5eed);
-    let mut jobs = Vec::new();
-    for _ in 0..KILLS {
-        let daemon = Setup::on(&sim).spawn();
-        let until = random(600);
-        for at in (0..until).step_by(60) {
-            jobs.push(sim.work(&format!("--ms {}", 1 + random(90))));
-            std::thread::sleep(Duration::from_millis(60.min(until - at)));
+    // The first one covers what follows.
+    Setup::on(&sim).start().kill();
+    let mut random = random(0x5eed);
+    for number in 0..kills() {
+        let mut jobs = Vec::new();
+        // While it starts, or while it works.
+        let (daemon, until) = if number % 2 == 0 {
+            (Setup::on(&sim).spawn(), random(500))
+        } else {
+            (Setup::on(&sim).start(), random(300))
+        };
+        for at in (0..until).step_by(50) {
+            jobs.push(sim.work(&format!("--ms {}", 1 + random(60))));
+            std::thread::sleep(Duration::from_millis(50.min(until - at)));
         }
         daemon.kill();
-        // No more rows than the driver keeps may end while nobody reads.
-        jobs.drain(..).for_each(crate::support::Job::wait);
+        jobs.into_iter().for_each(crate::support::Job::wait);
     }
     let daemon = Setup::on(&sim).start();
     let truth = sim.truth();
@@ -91,8 +95,17 @@ fn killed_at_random_points_it_books_everything_once() {
     assert_sound(&state);
 }
 
+/// How often it is killed: a few times wherever tests run, and as often as asked in a long run.
+fn kills() -> u64 {
+    const USUAL: u64 = 24;
+    match std::env::var("GPU_LEDGER_TEST_KILLS") {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => USUAL,
+    }
+}
+
 /// Numbers below a bound, the same in every run (splitmix64).
-fn nvsim_random(seed: u64) -> impl FnMut(u64) -> u64 {
+fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

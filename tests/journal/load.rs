@@ -3,6 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark's program: it times, and stops where it cannot go on"
 )]
@@ -11,7 +12,6 @@
 #[expect(
     unreachable_pub,
     dead_code,
-    missing_docs,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::indexing_slicing,

@@ -106,8 +106,12 @@ impl Books {
     }
 
     fn hides(&self, row: &Row) -> bool {
-        let hiding =
-            [GapCause::RowsPossiblyEvicted, GapCause::EpochBroken, GapCause::AccountingOff];
+        let hiding = [
+            GapCause::AgentDown,
+            GapCause::RowsPossiblyEvicted,
+            GapCause::EpochBroken,
+            GapCause::AccountingOff,
+        ];
         self.gaps.iter().any(|gap| {
             hiding.contains(&gap.cause)
                 && gap.from.wall.0 <= row.end_time_us

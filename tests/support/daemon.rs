@@ -24,7 +24,6 @@ pub(crate) struct Setup<'sim> {
     library: PathBuf,
     config: String,
     state: PathBuf,
-    before: Vec<OsString>,
     capabilities: &'static str,
 }
 
@@ -45,17 +44,18 @@ impl<'sim> Setup<'sim> {
             open_to_all(&path);
         }
         let state = sim.folder().join("state");
-        if !state.exists() {
-            std::fs::create_dir(&state).unwrap();
-            std::fs::set_permissions(&state, PermissionsExt::from_mode(0o700)).unwrap();
-            std::os::unix::fs::chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
+        for (folder, mode) in [(&state, 0o700), (&sim.folder().join("run"), 0o755)] {
+            if !folder.exists() {
+                std::fs::create_dir(folder).unwrap();
+                std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
+                std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
         }
         Self {
             sim,
             library: sim.library(),
             config: String::new(),
             state,
-            before: Vec::new(),
             capabilities: CAPABILITIES,
         }
     }
@@ -72,15 +72,8 @@ impl<'sim> Setup<'sim> {
         self
     }
 
-    /// Runs it behind this program and its arguments, separated by spaces.
-    pub(crate) fn behind(mut self, words: &str) -> Self {
-        self.before.extend(words.split(' ').map(OsString::from));
-        self
-    }
-
     fn command(&self) -> Command {
         let mut words: Vec<OsString> = UNDISTURBED.map(OsString::from).into();
-        words.extend(self.before.iter().cloned());
         let user = NOBODY.to_string();
         words.extend(
             ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"].map(Into::into),
@@ -92,7 +85,7 @@ impl<'sim> Setup<'sim> {
         command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_gpu-ledger"));
         command.arg("--nvml-library").arg(&self.library).arg("daemon");
         command.arg("--config").arg(self.config_file()).arg("--state-dir").arg(&self.state);
-        command.arg("--socket").arg(self.sim.folder().join("daemon.sock"));
+        command.arg("--socket").arg(self.sim.folder().join("run/daemon.sock"));
         command.env("NVSIM_SOCKET", self.sim.socket()).env_remove("SUDO_UID");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
@@ -192,11 +185,6 @@ impl Daemon<'_> {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}:\n{}", self.log());
         self.log()
-    }
-
-    /// Waits for its own end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        poll("it ends", || self.child.try_wait().unwrap())
     }
 
     /// Whether it still runs.

@@ -13,7 +13,7 @@
 
 mod calls;
 mod client;
-mod lines;
+mod meters;
 mod notify;
 mod offline;
 mod overflow;
@@ -24,9 +24,11 @@ mod signals;
 mod socket;
 mod start;
 mod status;
+mod tally;
 mod turn;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +51,7 @@ use self::writer::{Condition, Writer};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::clock::Clock;
 use crate::config::{Config, Reload};
+use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
@@ -135,6 +138,11 @@ struct Daemon {
     queue: Arc<Queue>,
     writer: Writer,
     overflow: Overflow,
+    tally: tally::Shared,
+    board: meters::Board,
+    meters: Interval,
+    /// What was logged of what is dropped under a bound.
+    forgotten_told: BTreeSet<Forgotten>,
     marks: Interval,
     /// The first reads were asked for then; `None` once it is ready.
     starting: Option<(BootNs, Instant)>,
@@ -194,10 +202,11 @@ impl Daemon {
             observer.host_mut().note_unknown(&Unknown::of(UnknownReason::DeviceTouchOff));
         }
         let queue = Arc::new(Queue::new(config.journal.queue_length));
-        let lines = lines::start(dir.clone(), recovered.head.seq)?;
-        let tell = move |at, booked| {
-            // Its thread has said why it ended.
-            let _ = lines.send((at, booked));
+        let tally = tally::Shared::default();
+        let sums = tally.start(dir.clone(), recovered.head.seq)?;
+        let tell = move |at, news| {
+            // It ends with the process alone.
+            let _ = sums.send((at, news));
         };
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
         first.extend(gap);
@@ -208,6 +217,8 @@ impl Daemon {
             socket.inspect_err(|error| tracing::error!("nobody can ask this daemon: {error}")).ok();
         let mut marks = interval_at(Instant::now() + config.mark_interval, config.mark_interval);
         marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut meters = interval(config.metrics.interval);
+        meters.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut daemon = Self {
             options: options.clone(),
             config,
@@ -218,6 +229,10 @@ impl Daemon {
             queue,
             writer,
             overflow: Overflow::default(),
+            tally,
+            board: meters::Board::default(),
+            meters,
+            forgotten_told: BTreeSet::new(),
             marks,
             starting: None,
             driver_retry: Instant::now() + DRIVER_RETRY_MIN,
@@ -231,6 +246,8 @@ impl Daemon {
             _socket: socket,
             beats_told: 0,
         };
+        daemon.take_over_meters();
+        daemon.listen().await?;
         daemon.keep(first);
         daemon.turn(None)?;
         daemon.open_driver().await?;
@@ -296,6 +313,7 @@ impl Daemon {
                     self.acknowledge()?;
                 }
                 _ = self.marks.tick() => self.mark(None),
+                _ = self.meters.tick() => self.publish(),
                 _ = watchdog.tick() => self.tell_watchdog(),
                 Some(call) = self.calls.recv() => self.serve(call).await?,
                 asked = signals.next() => match asked {
@@ -370,6 +388,10 @@ impl Daemon {
             let every = reload.in_force.mark_interval;
             self.marks = interval_at(Instant::now() + every, every);
             self.marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
+        if reload.in_force.metrics.interval != self.config.metrics.interval {
+            self.meters = interval(reload.in_force.metrics.interval);
+            self.meters.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         self.config = reload.in_force;
         let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);

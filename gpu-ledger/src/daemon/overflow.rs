@@ -7,6 +7,9 @@ use crate::journal::draft::Pending;
 use crate::unit::BootNs;
 use crate::unknown::GapCause;
 
+/// Rows that one GPU's driver says once more: its dead ones, and as many that run.
+const ROWS_AGAIN_MAX: usize = 256;
+
 /// How far the loss of drafts was made good.
 #[derive(Debug, Default)]
 pub(super) struct Overflow {
@@ -45,6 +48,15 @@ impl Overflow {
                 tracing::error!("the journal's queue is full: what comes now is asked for again");
                 *state = State::Losing { from: now, size: count };
             }
+        }
+    }
+
+    /// Room beyond the queue's length for what the driver says once more: it is no more than its stores
+    /// hold, and without it the same rows would be refused each time.
+    pub(super) const fn extra(&self, gpus: usize) -> usize {
+        match self.state {
+            State::AskedAgain(_) => gpus.saturating_mul(ROWS_AGAIN_MAX),
+            _ => 0,
         }
     }
 

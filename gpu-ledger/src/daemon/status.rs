@@ -214,7 +214,7 @@ impl Daemon {
     }
 
     /// What cannot be said at present: what lasts, and what the last reads lacked.
-    fn unknown_now(&self, host: &Host) -> Vec<Unknown> {
+    pub(super) fn unknown_now(&self, host: &Host) -> Vec<Unknown> {
         let of_driver = self.driver_lack.iter();
         let of_reads = host.gpus().values().flat_map(|gpu| &gpu.unknowns);
         let mut unknown: Vec<Unknown> =

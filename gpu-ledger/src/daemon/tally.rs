@@ -69,7 +69,7 @@ impl Shared {
 
     /// Starts the thread. `until`: number of the last entry before this run.
     pub(super) fn start(&self, dir: StateDir, until: u64) -> std::io::Result<Sender> {
-        let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
+        let (sender, receiver) = mpsc::sync_channel::<(Stamp, Vec<News>)>(WAITING_MAX);
         let shared = self.clone();
         let thread = std::thread::Builder::new().name("journal-sums".to_owned());
         thread.spawn(move || {
@@ -170,7 +170,8 @@ impl Tally {
                     (Some(_), _) => self.totals.add_disputed(held_ms),
                     (None, Some(reason)) => {
                         self.totals.add_unattributed(held_ms);
-                        let sum = self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
+                        let sum =
+                            self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
                         *sum = Ms(sum.0.saturating_add(booked.held.0));
                     }
                     (None, None) => self.totals.add(&booked.account.to_string(), booked.held),

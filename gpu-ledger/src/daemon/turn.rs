@@ -15,11 +15,13 @@ impl Daemon {
         for note in notes {
             match &note.news {
                 News::Unknown(unknown) => tracing::warn!("{unknown}"),
-                News::Forgotten { what, gpu, count } => {
+                // Each kind once: there may be many, and their sums are kept.
+                News::Forgotten { what, gpu, count } if self.forgotten_told.insert(*what) => {
                     tracing::warn!(?what, ?gpu, count, "forgotten under a bound");
                 }
                 _ => {}
             }
+            self.meter(&note.news);
             drafts.extend(self.drafter.draft(note));
         }
         drafts.extend(self.drafter.compare(self.observer.host()));
@@ -31,7 +33,8 @@ impl Daemon {
         if drafts.is_empty() {
             return;
         }
-        let refused = self.queue.offer(drafts);
+        let extra = self.overflow.extra(self.observer.host().gpus().len());
+        let refused = self.queue.offer(drafts, extra);
         if refused.is_empty() {
             return;
         }

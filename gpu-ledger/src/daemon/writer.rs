@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::queue::{Queue, Taken};
+use super::tally::News;
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
 use crate::coverage::Gap;
@@ -16,9 +17,7 @@ use crate::journal::draft::{Binder, Bound, Pending, Settlements};
 use crate::journal::entry::{BootId, Draft, Evidence, Figures, Moment};
 use crate::journal::store::{Outcome, Store, StoreError};
 use crate::journal::{ChainError, Head};
-use crate::settlement::Account;
-use crate::unit::Ms;
-use crate::unknown::{DisputeReason, GapCause};
+use crate::unknown::GapCause;
 
 /// Drafts that go into one transaction.
 const BATCH_MAX: usize = 2_048;
@@ -38,14 +37,6 @@ pub(super) enum Condition {
     Busy(Stamp),
     /// Nothing goes in any more, and nobody knows what of the last batch did.
     Failed(String),
-}
-
-/// A settlement that is on the disk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Booked {
-    pub(super) account: Account,
-    pub(super) held: Ms,
-    pub(super) dispute: Option<DisputeReason>,
 }
 
 /// How far the writer is.
@@ -74,13 +65,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts it. `booked` gets, after each transaction, the settlements that it entered.
+    /// Starts it. `booked` gets, after each transaction, what it entered that is summed.
     pub(super) fn start(
         store: Store,
         boot: BootId,
         clock: Clock,
         queue: Arc<Queue>,
-        booked: impl FnMut(Stamp, Vec<Booked>) + Send + 'static,
+        booked: impl FnMut(Stamp, Vec<News>) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (sender, progress) = watch::channel(Progress {
             acknowledged: 0,
@@ -132,7 +123,7 @@ struct Writing {
     hand: VecDeque<Pending>,
     sender: watch::Sender<Progress>,
     full: Option<Full>,
-    booked: Box<dyn FnMut(Stamp, Vec<Booked>) + Send>,
+    booked: Box<dyn FnMut(Stamp, Vec<News>) + Send>,
 }
 
 /// What is asked of the journal while drafts are bound.
@@ -194,7 +185,8 @@ impl Writing {
         let mut bound: Bound =
             self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
         let drafts = std::mem::take(&mut bound.drafts);
-        let told: Vec<Option<Booked>> = drafts.iter().map(booked_by).collect();
+        let told: Vec<Option<News>> =
+            drafts.iter().map(|draft| News::of_figures(&draft.figures)).collect();
         let mut entered = Vec::new();
         let (mut reoffered, mut conflicts) = (0, 0);
         let mut numbers = Vec::new();
@@ -307,13 +299,6 @@ impl Writing {
             _ => error.to_string(),
         };
         self.condition(|_| Condition::Failed(what));
-    }
-}
-
-fn booked_by(draft: &Draft) -> Option<Booked> {
-    match &draft.figures {
-        Figures::Settlement(settlement) => Some(Booked::of(settlement)),
-        _ => None,
     }
 }
 

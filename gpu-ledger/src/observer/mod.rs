@@ -309,6 +309,11 @@ impl Observer {
         &self.clock
     }
 
+    /// Process events so far; `None` where none are received.
+    pub(crate) fn event_counts(&self) -> Option<EventCounts> {
+        self.ring.as_ref()?.counts()
+    }
+
     /// Whether process events are received.
     pub(crate) const fn sees_events(&self) -> bool {
         self.ring.is_some()
