@@ -41,6 +41,9 @@ mod disk;
 #[path = "daemon/driver.rs"]
 mod driver;
 #[cfg(test)]
+#[path = "daemon/faults.rs"]
+mod faults;
+#[cfg(test)]
 #[path = "daemon/life.rs"]
 mod life;
 #[cfg(test)]

@@ -145,9 +145,14 @@ fn the_socket_is_narrow_and_strangers_see_no_more_than_sums() {
                   s.sendall(sys.argv[2].encode()+b'\\n'); \
                   sys.stdout.write(b''.join(iter(lambda: s.recv(65536), b'')).decode())";
     let as_stranger = |request: &Value| {
-        let user = ["--reuid", "1", "--regid", "1", "--clear-groups", "python3", "-c", python];
+        let user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
         let mut command = Command::new("setpriv");
-        command.args(user).arg(socket(&sim)).arg(request.to_string());
+        command
+            .args(user)
+            .arg(crate::ledger::python())
+            .args(["-c", python])
+            .arg(socket(&sim))
+            .arg(request.to_string());
         text(&command.output().unwrap().stdout)
     };
     let rows = json!({ "version": 1, "request": "rows", "from_ms": 0, "to_ms": u64::MAX });
@@ -185,7 +190,8 @@ fn hostile_clients_hold_up_nobody() {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
     let before = resident();
-    for garbage in [&b"\n"[..], b"{}\n", b"\xff\xfe\n", &[b'a'; 100_000], b"{\"version\":2}\n"] {
+    let long = vec![b'a'; 100_000];
+    for garbage in [&b"\n"[..], b"{}\n", b"\xff\xfe\n", &long, b"{\"version\":2}\n"] {
         let mut stream = UnixStream::connect(socket(&sim)).unwrap();
         // It may be refused before all of it is taken.
         let _ = stream.write_all(garbage);

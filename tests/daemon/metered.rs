@@ -39,9 +39,9 @@ fn meters_are_in_the_text_file_and_on_the_loopback() {
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
-    let mut served = String::new();
-    stream.read_to_string(&mut served).unwrap();
-    assert!(served.contains("gpu_ledger_settlements_total 1"), "{served}");
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.contains("gpu_ledger_settlements_total 1"), "{told}");
     // The line of the first version of this idea, one a transaction that booked something.
     assert!(said.contains(" gpu-ledger: nvsim "), "{said}");
     daemon.stop();

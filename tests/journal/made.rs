@@ -14,7 +14,7 @@ use gpu_ledger::journal::entry::{
     SettlementEvidence, SettlementFigures,
 };
 use gpu_ledger::journal::{BootId, CommitmentKey, Draft, Evidence, Figures, Moment, Recovered};
-use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, ProcessKey};
+use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
 use gpu_ledger::settlement::{Account, Balance, Fit, RuleId};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
@@ -132,10 +132,10 @@ impl Job {
         };
         let argv = Argv {
             bytes: RawBytes::from(format!("python3\0train.py\0--run={}\0", self.pid % 40)),
-            true_length: 30,
+            true_length: Some(30),
             state: ArgvState::Whole,
         };
-        let commitment = key.map(|key| key.commit(&argv));
+        let commitment = key.and_then(|key| key.commit(&argv).ok());
         let evidence = SettlementEvidence {
             host: Arc::from("host"),
             driver: said(),
@@ -175,7 +175,7 @@ fn identity(
             true_length: argv.true_length,
             state: argv.state,
         },
-        user: User { uid: 1_000, euid: 1_000, login_uid: None },
+        user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
         ancestors: vec![Ancestor { key, program: Some(Arc::from("bash")) }],
         cgroups: vec![(
             CgroupId { hierarchy: 0, id: 4 },
@@ -198,7 +198,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         basis: Some(Basis::Exec),
         labels: Vec::new(),
     };
-    let argv = Argv { bytes: RawBytes::new(), true_length: 0, state: ArgvState::Unreadable };
+    let argv = Argv { bytes: RawBytes::new(), true_length: Some(0), state: ArgvState::Unreadable };
     let evidence = OpenEvidence { row: None, identity: Some(identity(pid, &argv, None)) };
     draft(ms, Figures::Open(Box::new(figures)), Evidence::Open(Box::new(evidence)))
 }

@@ -9,6 +9,10 @@ use gpu_ledger::unknown::{GapCause, NamelessReason};
 
 use crate::truth::Row;
 
+/// What the last read before a crash showed may not have reached the disk: then a row ended shortly before
+/// the gap, and who it was went with the process that knew.
+const UNREAD_US_MAX: u64 = 1_000_000;
+
 /// A journal's entries, by kind.
 #[derive(Default)]
 pub(crate) struct Books {
@@ -89,7 +93,7 @@ impl Books {
         let spans = |cause: GapCause| {
             self.gaps.iter().any(|gap| {
                 gap.cause == cause
-                    && gap.from.wall.0 <= row.end_time_us
+                    && gap.from.wall.0 <= row.end_time_us + UNREAD_US_MAX
                     && row.start_time_us <= gap.to.wall.0
             })
         };
@@ -97,7 +101,7 @@ impl Books {
             (None, Some(name)) if one.program.as_deref() != Some(&name) => {
                 faults.push(format!("misnamed {:?}: {row:?}", one.program));
             }
-            (None, _) | (Some(NamelessReason::PredatesCoverage), _) => {}
+            (None | Some(NamelessReason::PredatesCoverage), _) => {}
             (Some(NamelessReason::AgentDown), _) if spans(GapCause::AgentDown) => {}
             (Some(NamelessReason::RowSpansTwoLifetimes), _) if !row.joined.is_empty() => {}
             (Some(reason), _) => faults.push(format!("no name because of {reason}: {row:?}")),

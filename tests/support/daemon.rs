@@ -25,6 +25,7 @@ pub(crate) struct Setup<'sim> {
     config: String,
     state: PathBuf,
     capabilities: &'static str,
+    environment: Vec<(&'static str, OsString)>,
 }
 
 /// A running daemon. Dropping it kills it.
@@ -57,6 +58,7 @@ impl<'sim> Setup<'sim> {
             config: String::new(),
             state,
             capabilities: CAPABILITIES,
+            environment: Vec::new(),
         }
     }
 
@@ -69,6 +71,12 @@ impl<'sim> Setup<'sim> {
     /// Another library.
     pub(crate) fn library(mut self, path: PathBuf) -> Self {
         self.library = path;
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name, value.into()));
         self
     }
 
@@ -87,6 +95,7 @@ impl<'sim> Setup<'sim> {
         command.arg("--config").arg(self.config_file()).arg("--state-dir").arg(&self.state);
         command.arg("--socket").arg(self.sim.folder().join("run/daemon.sock"));
         command.env("NVSIM_SOCKET", self.sim.socket()).env_remove("SUDO_UID");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -185,6 +194,11 @@ impl Daemon<'_> {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}:\n{}", self.log());
         self.log()
+    }
+
+    /// How it ended, as soon as it has.
+    pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// Whether it still runs.

@@ -19,8 +19,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use tracing_subscriber::EnvFilter;
+
 use crate::clock::Clock;
 use crate::config::values::{duration, ring_size};
+use crate::daemon::LogFilter;
 use crate::session::launch::{
     LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
 };
@@ -142,8 +145,9 @@ pub fn main() -> ExitCode {
         | Command::Status(_)
         | Command::Release(_)
         | Command::Mark(_)
-        | Command::Journal(_) => false,
-        Command::Doctor(_) | Command::Accounting(_) => false,
+        | Command::Journal(_)
+        | Command::Doctor(_)
+        | Command::Accounting(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -170,7 +174,7 @@ fn probe() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let clock = clock_from_environment();
-    start_logging(match &arguments.command {
+    let log = start_logging(match &arguments.command {
         Command::Daemon(_) => "info",
         _ => "warn",
     });
@@ -179,7 +183,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
             let options = trace_options(trace, arguments.nvml_library, clock)?;
             session::trace(&options)
         }
-        Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock),
+        Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock, log),
         Command::Status(status) => status.run(),
         Command::Release(release) => release.run(),
         Command::Mark(mark) => mark.run(),
@@ -269,10 +273,22 @@ fn sudo_uid() -> anyhow::Result<Option<u32>> {
     }
 }
 
-fn start_logging(usual: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+/// Starts to log. What comes back changes the filter later on, where the environment does not name one.
+fn start_logging(usual: &str) -> LogFilter {
+    let named = EnvFilter::try_from_env("GPU_LEDGER_LOG");
+    let is_named = named.is_ok();
+    let filter = named.unwrap_or_else(|_| EnvFilter::new(usual));
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    let subscriber = subscriber.with_env_filter(filter).with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.init();
+    LogFilter::new(move |text| {
+        if is_named {
+            return Ok(());
+        }
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Daemon;
 use super::tally::{boot_of, label_of};
+use crate::accounting::Row;
 use crate::host::News;
 use crate::metrics::health::Health;
 use crate::metrics::listener::{Listener, Published, Publisher};
@@ -66,12 +67,12 @@ impl Daemon {
     pub(super) fn meter(&self, news: &News) {
         match news {
             News::Opened(opened) => {
-                let Some(key) = opened.row.row.as_ref().and_then(|row| row.key()) else { return };
+                let Some(key) = opened.row.row.as_ref().and_then(Row::key) else { return };
                 let from = boot_of(key.start, opened.row.first_seen.ended);
                 self.tally.lock().held.open(&key, &label_of(&opened.whose.account), from);
             }
             News::OpenLost { row, .. } => {
-                if let Some(key) = row.row.as_ref().and_then(|row| row.key()) {
+                if let Some(key) = row.row.as_ref().and_then(Row::key) {
                     self.tally.lock().held.lose(&key);
                 }
             }

@@ -20,11 +20,11 @@ use crate::unknown::{Unknown, UnknownReason};
 pub(crate) fn offline_status(
     state_dir: &Path,
     why: &dyn std::error::Error,
-) -> Result<Value, OfflineError> {
+) -> Result<Value, Box<OfflineError>> {
     let dir = StateDir::at(state_dir);
     let end = match Reader::open(&dir).and_then(|reader| reader.end()) {
         Ok(end) => end,
-        Err(journal) => return Err(OfflineError { daemon: why.to_string(), journal }),
+        Err(journal) => return Err(Box::new(OfflineError { daemon: why.to_string(), journal })),
     };
     let booked = end.head.booked.values().map(|balance| balance.count).sum();
     let status = Status {
@@ -63,9 +63,9 @@ pub(crate) fn offline_status(
             reasons: vec![HealthLine { reason: "no-daemon", detail: why.to_string() }],
         },
     };
-    serde_json::to_value(status).map_err(|error| OfflineError {
-        daemon: error.to_string(),
-        journal: StoreError::Missing { path: state_dir.to_path_buf() },
+    serde_json::to_value(status).map_err(|error| {
+        let journal = StoreError::Missing { path: state_dir.to_path_buf() };
+        Box::new(OfflineError { daemon: error.to_string(), journal })
     })
 }
 
@@ -111,6 +111,27 @@ pub(crate) fn status_text(status: &Value) -> String {
             text("/coverage/events_lost")
         ));
     }
+    gpus(&mut page, status);
+    holders(&mut page, status);
+    page.line(&format!("journal {}", text("/journal/state_dir")));
+    page.line(&format!(
+        "  {} settlements, {} open, entry {} {}",
+        text("/journal/settlements"),
+        text("/journal/unresolved"),
+        text("/journal/head_seq"),
+        text("/journal/head_hash").get(..16).unwrap_or("")
+    ));
+    let unknown = list(status, "/unknown");
+    if unknown.is_empty() {
+        page.line("unknown 0");
+    }
+    for one in unknown {
+        page.line(&format!("unknown {}", word(one.get("reason"))));
+    }
+    page.text
+}
+
+fn gpus(page: &mut Page, status: &Value) {
     for gpu in list(status, "/gpus") {
         let of = |name: &str| word(gpu.get(name));
         page.line(&format!("GPU {} {} {}", of("index"), of("name"), of("uuid")));
@@ -123,6 +144,9 @@ pub(crate) fn status_text(status: &Value) -> String {
             page.line("  RELEASED: no handle of it is open here");
         }
     }
+}
+
+fn holders(page: &mut Page, status: &Value) {
     for open in list(status, "/open") {
         let of = |name: &str| word(open.get(name));
         page.line(&format!(
@@ -144,22 +168,6 @@ pub(crate) fn status_text(status: &Value) -> String {
             of("memory_bytes")
         ));
     }
-    page.line(&format!("journal {}", text("/journal/state_dir")));
-    page.line(&format!(
-        "  {} settlements, {} open, entry {} {}",
-        text("/journal/settlements"),
-        text("/journal/unresolved"),
-        text("/journal/head_seq"),
-        text("/journal/head_hash").get(..16).unwrap_or("")
-    ));
-    let unknown = list(status, "/unknown");
-    if unknown.is_empty() {
-        page.line("unknown 0");
-    }
-    for one in unknown {
-        page.line(&format!("unknown {}", word(one.get("reason"))));
-    }
-    page.text
 }
 
 #[derive(Default)]

@@ -86,7 +86,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Whether a line of this user is shown as it is.
-    pub(super) fn sees(&self, uid: Option<u32>) -> bool {
+    pub(super) fn sees(self, uid: Option<u32>) -> bool {
         self.sees_all || uid == Some(self.uid)
     }
 }

@@ -269,5 +269,5 @@ fn sees_all(uid: u32, gid: u32, group: &str) -> bool {
         return true;
     }
     let Ok(Some(user)) = nix::unistd::User::from_uid(uid.into()) else { return false };
-    user.gid == group.gid || group.mem.iter().any(|member| *member == user.name)
+    user.gid == group.gid || group.mem.contains(&user.name)
 }

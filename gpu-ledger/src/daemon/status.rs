@@ -135,7 +135,7 @@ pub(crate) struct UnknownStatus {
 impl UnknownStatus {
     pub(crate) fn of(unknown: &Unknown) -> Self {
         let (gpu_uuid, call, code) = (unknown.gpu.clone(), unknown.call, unknown.code);
-        Self { reason: unknown.word().to_string(), gpu_uuid, call, code }
+        Self { reason: unknown.word(), gpu_uuid, call, code }
     }
 }
 

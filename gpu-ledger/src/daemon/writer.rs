@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -25,6 +25,8 @@ const BATCH_MAX: usize = 2_048;
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often it is tried again where the disk is full or somebody holds the database.
 const RETRY: Duration = Duration::from_secs(1);
+/// Whoever ends waits no longer than such a part of it.
+const RETRY_STEPS: u32 = 50;
 
 /// How the journal is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -181,7 +183,7 @@ impl Writing {
 
     /// Enters as much of what is in hand as goes together.
     fn write(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
+        let began = self.clock.now();
         let mut bound: Bound =
             self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
         let drafts = std::mem::take(&mut bound.drafts);
@@ -202,13 +204,13 @@ impl Writing {
                 entered.extend(told.filter(|_| number.is_some()));
             }
         }
-        let took = began.elapsed();
         self.binder.entered(&bound, &numbers, self.store.end());
         let done: Vec<Pending> = self.hand.drain(..bound.taken).collect();
         self.queue.entered(done.len(), done.iter().map(Pending::bytes).sum());
         let acknowledged = done.iter().filter_map(|one| one.note).max();
         let entries = numbers.iter().flatten().count();
         let now = self.clock.now();
+        let took = Duration::from_nanos(now.mono_ns.saturating_sub(began.mono_ns));
         self.tell_well(now)?;
         let end = self.store.end();
         self.sender.send_modify(|progress| {
@@ -269,12 +271,11 @@ impl Writing {
 
     /// Waits before the next try. Whether nobody waits for it any more.
     fn rests(&self) -> bool {
-        let until = Instant::now() + RETRY;
-        while Instant::now() < until {
+        for _ in 0..RETRY_STEPS {
             if self.queue.is_abandoned() {
                 return true;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(RETRY / RETRY_STEPS);
         }
         false
     }

@@ -11,8 +11,8 @@ use crate::accounting::{FinalRow, Row};
 use crate::host::Whose;
 use crate::identity::{Basis, Image, ImageContent, User};
 use crate::journal::Recovered;
-use crate::journal::entry::{Entry, OpenEvidence};
-use crate::kernel::{Argv, ArgvState, ProcessKey};
+use crate::journal::entry::{Entry, OpenEvidence, OpenFigures};
+use crate::kernel::{Argv, ArgvState, LoginUid, ProcessKey};
 use crate::settlement::{Account, Attribution, Fit, Named, Settlement, SettlementId};
 use crate::unit::{BootNs, Ms, Pid, Span, WallUs};
 use crate::unknown::{Observed, UnknownReason};
@@ -56,7 +56,7 @@ fn named(pid: u32) -> Named {
             since: BootNs(1),
             basis: Basis::Exec,
             content: Arc::new(content),
-            user: User { uid: Some(1_000), euid: Some(1_000), login_uid: None },
+            user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
         },
         parent: None,
         cgroups: Vec::new(),
