@@ -21,7 +21,7 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
-//! | [`journal`] | entries, canonical bytes, hash chain | nothing |
+//! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
