@@ -22,6 +22,8 @@
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
+//! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -40,6 +42,7 @@
 
 pub mod accounting;
 pub mod bill;
+pub mod billing;
 pub mod cli;
 pub mod clock;
 pub mod coverage;
@@ -47,8 +50,10 @@ pub mod escape;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+mod output;
 #[cfg(test)]
 mod random;
+pub mod rendering;
 pub mod session;
 pub mod settlement;
 pub mod unit;

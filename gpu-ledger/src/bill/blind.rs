@@ -12,16 +12,25 @@ use crate::unit::{GpuUuid, Span};
 pub fn blind_spans(period: Span, coverage: &Coverage, gpu: &GpuUuid) -> Vec<Span> {
     let before = Span::new(period.from_ms(), coverage.start.wall.ms());
     let after = Span::new(coverage.end.wall.ms(), period.to_ms());
-    let of_this = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
-    let gaps =
-        coverage.gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this).map(|gap| {
-            let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
-            // A clock that was stepped back inside the gap swaps its edges; a millisecond that is
-            // only touched was not wholly seen either.
-            Span::new(from.min(to), from.max(to).saturating_add(1))
-        });
-    let all = [before, after].into_iter().chain(gaps).flatten();
-    all.filter_map(|span| span.overlap(period)).collect()
+    let outside = [before, after].into_iter().flatten();
+    let outside = outside.filter_map(|span| span.overlap(period));
+    outside.chain(gap_spans(period, &coverage.gaps, gpu)).collect()
+}
+
+/// The parts of `period` that lie in gaps of this GPU's rows.
+pub fn gap_spans<'a>(
+    period: Span,
+    gaps: &'a [Gap],
+    gpu: &'a GpuUuid,
+) -> impl Iterator<Item = Span> + use<'a> {
+    let of_this = move |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
+    let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this);
+    hiding.filter_map(move |gap| {
+        let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
+        // A clock that was stepped back inside the gap swaps its edges; a millisecond that is
+        // only touched was not wholly seen either.
+        Span::new(from.min(to), from.max(to).saturating_add(1))?.overlap(period)
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{BillError, Holding, Kind, Parts, Statement, statement};
 use crate::settlement::{Account, Balance, Settlement};
-use crate::unit::{GpuUuid, Ms, Span};
+use crate::unit::{GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, NamelessReason};
 
 /// What a bill can be made by: accounts, or accounts told apart by something more.
@@ -61,27 +61,64 @@ impl<A> Booked<A> {
     }
 }
 
+/// What decides how a settlement goes onto a bill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placing {
+    /// The driver's pid.
+    pub pid: Pid,
+    /// The driver's `startTime`; `None` where it gave none.
+    pub start: Option<WallUs>,
+    /// The driver's `time`.
+    pub held: Ms,
+    /// End of the read that first showed it final, on the bill's grid.
+    pub read_at_ms: u64,
+    /// Why its milliseconds are not priced.
+    pub dispute: Option<DisputeReason>,
+}
+
+impl Placing {
+    /// The interval, where there is one.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        self.start.and_then(|start| Span::of_row(start, self.held))
+    }
+
+    /// On a bill.
+    #[must_use]
+    pub fn booked<A: Clone>(&self, account: A) -> Booked<A> {
+        let Self { pid, held: raw, read_at_ms: at_ms, .. } = *self;
+        let Some(start) = self.start else {
+            return Booked::NoStartTime { raw, at_ms };
+        };
+        match (self.dispute, self.span()) {
+            (None, Some(span)) => {
+                Booked::Placed(Holding { span, pid, account, kind: Kind::Settled })
+            }
+            (dispute, span) => {
+                let end_ms = span.map_or(at_ms, |span| span.to_ms().min(at_ms));
+                let likely = Span::new(start.ms(), end_ms);
+                let holding =
+                    |span| Holding { span, pid, account: account.clone(), kind: Kind::Disputed };
+                let likely = likely.map(holding);
+                // A row without an interval has wrapped, which is a contradiction to the clock.
+                let reason = dispute.unwrap_or(DisputeReason::ClockStep);
+                Booked::Disputed { reason, account, raw, at_ms, likely }
+            }
+        }
+    }
+}
+
 /// How a settlement goes onto a bill.
 #[must_use]
 pub fn booked<A: Clone>(settlement: &Settlement, account: A) -> Booked<A> {
-    let (raw, at_ms) = (settlement.row.held, settlement.seen.ended.wall.ms());
-    let pid = settlement.row.pid;
-    let Some(start) = settlement.row.start else {
-        return Booked::NoStartTime { raw, at_ms };
+    let placing = Placing {
+        pid: settlement.row.pid,
+        start: settlement.row.start,
+        held: settlement.row.held,
+        read_at_ms: settlement.seen.ended.wall.ms(),
+        dispute: settlement.dispute,
     };
-    match (settlement.dispute, settlement.span) {
-        (None, Some(span)) => Booked::Placed(Holding { span, pid, account, kind: Kind::Settled }),
-        (dispute, span) => {
-            let end_ms = span.map_or(at_ms, |span| span.to_ms().min(at_ms));
-            let likely = Span::new(start.ms(), end_ms);
-            let holding =
-                |span| Holding { span, pid, account: account.clone(), kind: Kind::Disputed };
-            let likely = likely.map(holding);
-            // A row without an interval has wrapped, which is a contradiction to the clock.
-            let reason = dispute.unwrap_or(DisputeReason::ClockStep);
-            Booked::Disputed { reason, account, raw, at_ms, likely }
-        }
-    }
+    placing.booked(account)
 }
 
 /// All that is known of one GPU.
@@ -251,12 +288,12 @@ pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, Bill
 
 /// Whether a span counts among the settlements of a period; one shorter than a millisecond does where
 /// it begins.
-fn meets(span: Span, period: Span) -> bool {
+pub(super) fn meets(span: Span, period: Span) -> bool {
     let begins = period.from_ms() <= span.from_ms() && span.from_ms() < period.to_ms();
     span.overlap(period).is_some() || (span.length() == Ms::ZERO && begins)
 }
 
-fn within(at_ms: u64, period: Span) -> bool {
+pub(super) const fn within(at_ms: u64, period: Span) -> bool {
     period.from_ms() <= at_ms && at_ms < period.to_ms()
 }
 

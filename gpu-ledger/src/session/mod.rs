@@ -5,7 +5,6 @@
 
 mod assemble;
 pub mod launch;
-mod output;
 mod preflight;
 mod processes;
 pub mod report;
@@ -26,8 +25,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::accounting::FinalRow;
 use crate::accounting::reading::Finding;
 use crate::clock::Clock;
+use crate::output::{self, Output};
+use crate::rendering::json;
 use crate::session::launch::STATUS_FAILED_BEFORE;
-use crate::session::output::Output;
 use crate::session::report::Report;
 use crate::session::watch::Watch;
 use crate::unit::{BootNs, GpuUuid, Pid};
@@ -277,7 +277,7 @@ fn deliver(
     report: &Report,
     traced: &Traced,
 ) -> anyhow::Result<u8> {
-    let page = if options.json { assemble::json(report)? } else { text::render(report) };
+    let page = if options.json { json(report)? } else { text::render(report) };
     let written = output.write(&page);
     if let Err(error) = &written {
         // The figures must not be lost with the file.

@@ -35,7 +35,7 @@ use crate::clock::{BootPlace, ClockHistory};
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{Basis, Ended, Image, Lifetime};
 use crate::kernel::{CgroupId, ProcessKey};
-use crate::unit::{BootNs, GpuUuid, Ms, Pid, Span};
+use crate::unit::{BootNs, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, Flag, NamelessReason, Observed};
 
 /// Everything that is known about the pid of one row, and about what could be seen.
@@ -77,8 +77,14 @@ impl SettlementId {
     /// Of a row.
     #[must_use]
     pub fn of(row: &Row) -> Self {
-        let (gpu, pid) = (row.gpu.short(), row.pid);
-        Self(match row.start {
+        Self::new(&row.gpu, row.pid, row.start)
+    }
+
+    /// Of its parts.
+    #[must_use]
+    pub fn new(gpu: &GpuUuid, pid: Pid, start: Option<WallUs>) -> Self {
+        let gpu = gpu.short();
+        Self(match start {
             Some(start) => format!("{gpu}-{pid}-{}", start.0).into(),
             None => format!("{gpu}-{pid}-none").into(),
         })

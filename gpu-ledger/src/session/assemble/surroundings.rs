@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use crate::bill::blind_spans;
 use crate::coverage::{Coverage, Gap, blinds_processes};
+use crate::rendering::rfc3339;
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
 use crate::session::rows::GpuRows;
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
-use crate::unit::{Ms, Span, WallUs};
+use crate::unit::{Ms, Span};
 use crate::unknown::{Unknown, UnknownReason};
 
 /// When a GPU's holders could not be seen: before its first good read, after its last, in gaps.
@@ -116,15 +115,5 @@ pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
         touched: on.then_some(watch.processes.touched_count()),
         without_row: on.then_some(watch.touched_without_row),
         rows_untouched: on.then_some(untouched),
-    }
-}
-
-/// Wall-clock microseconds as RFC 3339 text in UTC.
-fn rfc3339(wall: WallUs) -> String {
-    let us = i64::try_from(wall.0).unwrap_or(i64::MAX);
-    match Timestamp::from_microsecond(us) {
-        Ok(timestamp) => format!("{timestamp:.6}"),
-        // Past the calendar's end: the number itself, rather than another moment.
-        Err(_) => format!("{} us since 1970", wall.0),
     }
 }

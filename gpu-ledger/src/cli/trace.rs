@@ -1,57 +1,23 @@
-//! The command line: what was typed, checked, and turned into a call and an exit status.
-//!
-//! Purpose: the only reader of the environment, and the only place that knows exit statuses.
+//! `gpu-ledger trace`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use jiff::SignedDuration;
 
+use super::Usage;
 use crate::clock::Clock;
-use crate::session::launch::{
-    LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
-};
-use crate::session::{self, TraceOptions};
-
-/// Usage error, as sysexits.h has it.
-const STATUS_USAGE: u8 = 64;
-/// Anything else that failed.
-const STATUS_FAILED: u8 = 1;
-
-const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
-2 answered but something on it is UNKNOWN, 64 usage.
-`trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger
-failed before CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
-
-/// Who spent the GPU, how much, and what could not be seen.
-#[derive(Parser, Debug)]
-#[command(name = "gpu-ledger", version, about, max_term_width = 100)]
-#[command(after_help = EXIT_STATUS)]
-struct Arguments {
-    /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
-    #[arg(long, global = true, value_name = "PATH")]
-    nvml_library: Option<PathBuf>,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand, Debug)]
-enum Command {
-    /// Run a command, or watch for a while, and print who held the GPU, how long, and what could
-    /// not be seen
-    Trace(Trace),
-}
+use crate::session::TraceOptions;
+use crate::session::launch::user_behind_sudo;
 
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(override_usage = "gpu-ledger trace [OPTIONS] -- CMD [ARGUMENT]...\n       \
                             gpu-ledger trace [OPTIONS] --for DURATION")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
-struct Trace {
+pub(super) struct Trace {
     /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
     // A hyphen is taken as a value's, so that `-1s` is told what a time is and not that one lacks.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_", allow_hyphen_values = true)]
@@ -85,69 +51,11 @@ struct Trace {
     call_deadline: Duration,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD", id = "cmd")]
-    cmd: Vec<OsString>,
+    pub(super) cmd: Vec<OsString>,
 }
 
-/// Runs what the process's arguments ask for.
-#[must_use]
-pub fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    match words.get(1).map(|word| word.to_string_lossy().into_owned()).as_deref() {
-        Some(LAUNCH_WORD) => return become_command(words.get(2..).unwrap_or(&[])),
-        Some(PROBE_WORD) => return probe(),
-        _ => {}
-    }
-    let arguments = match Arguments::try_parse_from(words) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
-            // A closed stdout (`--help | head`) is no failure.
-            let _ = error.print();
-            if error.kind() == clap::error::ErrorKind::UnknownArgument {
-                let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
-                let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
-            }
-            return ExitCode::from(status);
-        }
-    };
-    let has_command = match &arguments.command {
-        Command::Trace(trace) => !trace.cmd.is_empty(),
-    };
-    match run(arguments) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
-            ExitCode::from(if error.is::<Usage>() {
-                STATUS_USAGE
-            } else if has_command {
-                STATUS_FAILED_BEFORE
-            } else {
-                STATUS_FAILED
-            })
-        }
-    }
-}
-
-/// The known child of the start-up self-test: lives until its standard input ends.
-fn probe() -> ExitCode {
-    match std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(STATUS_FAILED),
-    }
-}
-
-fn run(arguments: Arguments) -> anyhow::Result<u8> {
-    let clock = clock_from_environment();
-    start_logging();
-    match arguments.command {
-        Command::Trace(trace) => {
-            let options = trace_options(trace, arguments.nvml_library, clock)?;
-            session::trace(&options)
-        }
-    }
-}
-
-fn trace_options(
+/// What the words ask for.
+pub(super) fn trace_options(
     trace: Trace,
     nvml_library: Option<PathBuf>,
     clock: Clock,
@@ -181,19 +89,6 @@ fn trace_options(
     })
 }
 
-/// What was typed cannot be done; the text says what to type instead.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Usage(String);
-
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
-fn clock_from_environment() -> Clock {
-    match std::env::var("GPU_LEDGER_TEST_CLOCK") {
-        Ok(file) => Clock::shifted(file.into()),
-        Err(_) => Clock::system(),
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
 fn sudo_uid() -> anyhow::Result<Option<u32>> {
     match std::env::var("SUDO_UID") {
@@ -206,12 +101,6 @@ fn sudo_uid() -> anyhow::Result<Option<u32>> {
         },
         Err(_) => Ok(None),
     }
-}
-
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
 /// `60s`, `5m`, `1h30m`, or ISO 8601.
@@ -243,12 +132,6 @@ fn ring_size(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        use clap::CommandFactory as _;
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn ring_sizes_are_powers_of_two_with_a_unit() {

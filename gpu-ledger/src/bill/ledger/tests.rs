@@ -1,0 +1,640 @@
+//! Journals against their bills: what closes, what is never free, and what a part of a journal says.
+#![expect(clippy::arithmetic_side_effects, reason = "the tests count small numbers the plain way")]
+
+use std::collections::BTreeMap;
+
+use super::Ledger;
+use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
+use crate::bill::period::Period;
+use crate::bill::report::{Account, Ask, Head, Outside, Report, report};
+use crate::bill::{By, SharePolicy, bill};
+use crate::journal::entry::{CoverageEdge, OpenKind};
+use crate::journal::{Entry, Figures};
+use crate::random::{Random, histories};
+use crate::unit::{Ms, Span};
+use crate::unknown::{DisputeReason, GapCause};
+
+fn ledger(journal: &Journal) -> Ledger {
+    let mut ledger = Ledger::new();
+    journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
+    ledger.agrees_with(&journal.end.head.booked).unwrap();
+    ledger
+}
+
+fn span(from_ms: u64, to_ms: u64) -> Span {
+    Span::new(DAY_MS + from_ms, DAY_MS + to_ms).unwrap()
+}
+
+fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
+    let period = Period { span, is_open_ended: false, zone: jiff::tz::TimeZone::UTC };
+    Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new() }
+}
+
+fn head(journal: &Journal) -> Head {
+    Head { seq: journal.end.head.seq, hash: journal.end.head.hash }
+}
+
+fn made(journal: &Journal, ledger: &Ledger, span: Span) -> Report {
+    made_by(journal, ledger, span, By::Account)
+}
+
+fn made_by(journal: &Journal, ledger: &Ledger, span: Span, by: By) -> Report {
+    let ask = ask(span, by, SharePolicy::None);
+    report(ledger, &ask, head(journal), &Outside::default()).unwrap()
+}
+
+fn line<'a>(report: &'a Report, name: &str) -> &'a Account {
+    report.accounts.iter().find(|line| line.account == name).expect("the line is there")
+}
+
+/// Every figure of a bill that is a sum over time, by what it is of.
+fn sums(report: &Report) -> BTreeMap<String, u128> {
+    let mut sums = BTreeMap::new();
+    let mut add = |key: String, ms: u128| *sums.entry(key).or_insert(0) += ms;
+    for gpu in &report.gpus {
+        let uuid = &gpu.gpu_uuid;
+        add(format!("{uuid} alone"), gpu.alone_ms.0.into());
+        add(format!("{uuid} shared"), gpu.shared_ms.0.into());
+        add(format!("{uuid} free"), gpu.free_ms.0.into());
+        add(format!("{uuid} uncovered"), gpu.uncovered_ms.0.into());
+        add(format!("{uuid} period"), gpu.period_ms.0.into());
+    }
+    for line in &report.accounts {
+        let name = format!("{} {:?}", line.account, line.classified);
+        add(format!("{name} held"), line.held_ms.0.into());
+        add(format!("{name} alone"), line.alone_ms.0.into());
+        add(format!("{name} shared"), line.shared_ms.0.into());
+        add(format!("{name} uncovered"), line.uncovered_ms.0.into());
+        add(format!("{name} spans"), line.span_ms_total.0.into());
+        add(format!("{name} open"), line.open_ms.0.into());
+        add(format!("{name} both"), line.settled_or_open_ms.0.into());
+        add(format!("{name} rowless"), line.no_driver_row_ms.0.into());
+    }
+    for line in &report.unattributed {
+        add(format!("{} {} held", line.gpu_uuid, line.reason), line.held_ms.0.into());
+        add(format!("{} {} spans", line.gpu_uuid, line.reason), line.span_ms_total.0.into());
+    }
+    for line in &report.disputed {
+        add(format!("{} {} {}", line.gpu_uuid, line.account, line.reason), line.raw_ms);
+    }
+    for open in &report.open {
+        if let Some(accrued) = open.accrued_ms {
+            add(format!("open {}", open.pid), accrued.0.into());
+        }
+    }
+    for one in &report.no_driver_row {
+        if let Some(seen) = one.seen_ms {
+            add(format!("rowless {} {}", one.pid, one.first_seen), seen.0.into());
+        }
+    }
+    add("all".to_owned(), report.span_ms_total);
+    sums.retain(|_, ms| *ms > 0);
+    sums
+}
+
+fn plus(a: BTreeMap<String, u128>, b: BTreeMap<String, u128>) -> BTreeMap<String, u128> {
+    let mut sums = a;
+    b.into_iter().for_each(|(key, ms)| *sums.entry(key).or_insert(0) += ms);
+    sums
+}
+
+fn random_account(random: &mut Random) -> crate::settlement::Account {
+    match random.below(5) {
+        0 => NAMELESS,
+        1 => program("whisper"),
+        2 => program("ollama"),
+        3 => crate::settlement::Account::Ruled {
+            name: "ollama".into(),
+            rule: crate::settlement::RuleId(u32::try_from(random.below(3)).unwrap()),
+        },
+        _ => program("train.py"),
+    }
+}
+
+/// A journal of two GPUs as it might have been: crashes, epochs, gaps, and all kinds of rows.
+fn random_journal(random: &mut Random) -> (Journal, u64) {
+    let mut journal = Journal::began(random.below(2_000), 2);
+    let mut now = 2_000;
+    let mut pid = 0;
+    let mut settled: Vec<u64> = Vec::new();
+    for _ in 0..random.below(45) {
+        now += 1 + random.below(3_000);
+        pid += 1;
+        let index = random.below(2);
+        let begun = now - random.below(now.min(6_000));
+        let account = random_account(random);
+        match random.below(14) {
+            0 | 1 => {
+                let kind = [OpenKind::Row, OpenKind::Row, OpenKind::Masked, OpenKind::NoDriverRow];
+                let kind = kind[usize::try_from(random.below(4)).unwrap()];
+                journal.open(now, kind, index, pid, begun, account);
+            }
+            2..=4 => {
+                let mut row = Row::of("", pid, begun, random.below(now - begun + 1));
+                (row.gpu, row.account) = (index, account);
+                match random.below(9) {
+                    0 => row.start_ms = None,
+                    1 => row.dispute = Some(DisputeReason::ClockStep),
+                    2 => row.uid = None,
+                    3 => row.held_ms = 0,
+                    _ => {}
+                }
+                settled.push(journal.settle(now, row));
+            }
+            5 | 6 => settled.extend(settle_an_open(&mut journal, random, now)),
+            7 => {
+                let open: Vec<u64> = journal.end.unresolved.keys().copied().collect();
+                if let Some(of) = pick(random, &open) {
+                    let lost = random.one_in(2).then_some(GapCause::RowOverwritten);
+                    journal.ended(now - random.below(500), of, lost);
+                }
+            }
+            8 => {
+                if let Some(of) = pick(random, &settled) {
+                    journal.conflict(now, of);
+                }
+            }
+            9 => {
+                let open = journal.end.unresolved.keys().copied();
+                let all: Vec<u64> = settled.iter().copied().chain(open).collect();
+                if let Some(of) = pick(random, &all) {
+                    journal.moved(now, of, account);
+                }
+            }
+            10 => {
+                let causes = [GapCause::EventLost, GapCause::AgentDown, GapCause::NvmlCallTimeout];
+                let cause = causes[usize::try_from(random.below(3)).unwrap()];
+                let of = (cause == GapCause::NvmlCallTimeout).then_some(index);
+                journal.gap(cause, of, begun, now, None);
+            }
+            11 => journal.mark_of(now, &[(0, now), (1, now - random.below(900))]),
+            12 => {
+                journal.epoch_ended(now, index);
+                now += 1 + random.below(900);
+                journal.epoch_began(now, index);
+            }
+            _ => restart(&mut journal, random, &mut now),
+        }
+    }
+    (journal, now)
+}
+
+fn pick(random: &mut Random, of: &[u64]) -> Option<u64> {
+    let place = random.below(u64::try_from(of.len()).unwrap());
+    of.get(usize::try_from(place).unwrap()).copied()
+}
+
+fn settle_an_open(journal: &mut Journal, random: &mut Random, now: u64) -> Option<u64> {
+    let open: Vec<u64> = journal.end.unresolved.keys().copied().collect();
+    let opened = pick(random, &open)?;
+    let figures = journal.end.unresolved[&opened].clone();
+    let start_ms = figures.start?.ms() - DAY_MS;
+    let row = Row {
+        gpu: u64::from(figures.gpu == gpu(1)),
+        account: figures.account.clone(),
+        opened: Some(opened),
+        ..Row::of("", figures.pid.0, start_ms, now - start_ms - random.below(2))
+    };
+    Some(journal.settle(now, Row { held_ms: row.held_ms.min(now - start_ms), ..row }))
+}
+
+fn restart(journal: &mut Journal, random: &mut Random, now: &mut u64) {
+    if random.one_in(2) {
+        journal.mark(*now, 2);
+        journal.agent_ended(*now);
+    }
+    *now += 1 + random.below(2_000);
+    journal.agent_began(*now);
+    let began = *now;
+    for index in 0..2 {
+        if !random.one_in(5) {
+            journal.epoch_began(began + index, index);
+        }
+    }
+    *now += 2;
+}
+
+fn random_split(random: &mut Random, end_ms: u64) -> (u64, u64, u64) {
+    let mut cuts = [(); 3].map(|()| random.below(end_ms + 3_000));
+    cuts.sort_unstable();
+    (cuts[0], cuts[1], cuts[2])
+}
+
+#[test]
+fn the_bills_of_two_adjacent_periods_are_that_of_both_for_every_gpu_and_line() {
+    histories(4_000, |seed, random| {
+        let (journal, end_ms) = random_journal(random);
+        let ledger = ledger(&journal);
+        let (from, cut, to) = random_split(random, end_ms);
+        let by = By::ALL[usize::try_from(seed % 5).unwrap()];
+        let whole = made_by(&journal, &ledger, span(from, to), by);
+        let first = made_by(&journal, &ledger, span(from, cut), by);
+        let second = made_by(&journal, &ledger, span(cut, to), by);
+        assert_eq!(sums(&whole), plus(sums(&first), sums(&second)));
+    });
+}
+
+/// What a reader of a journal hands over for a period: no more than it must.
+fn handed_over(journal: &Journal, period: Span) -> Ledger {
+    let entries = &journal.entries;
+    let is_mark = |entry: &&Entry| matches!(entry.figures, Figures::Mark(_));
+    let is_edge = |entry: &Entry| matches!(entry.figures, Figures::Coverage(_));
+    let mut wanted = vec![false; entries.len()];
+    // From the last mark of each run on.
+    for end in (0..=entries.len()).filter(|end| entries.get(*end).is_none_or(is_edge)) {
+        let begin = entries[..end].iter().rposition(|entry| is_mark(&entry)).unwrap_or(0);
+        wanted[begin..end].fill(true);
+    }
+    let meets = |from: u64, to: u64| from < period.to_ms() && to >= period.from_ms();
+    let mut unresolved = journal.end.unresolved.clone();
+    for (place, entry) in entries.iter().enumerate() {
+        wanted[place] |= match &entry.figures {
+            Figures::Settlement(one) => {
+                let start = one.start.map_or(u64::MAX, |start| start.ms());
+                let end = start.saturating_add(one.held.0);
+                let read = one.read_at.wall.ms();
+                meets(start.min(read), end.max(read)) && (meets(start, end) || meets(read, read))
+            }
+            Figures::Gap(gap) => meets(gap.from.wall.ms(), gap.to.wall.ms()),
+            Figures::Epoch(_) | Figures::Coverage(_) => true,
+            Figures::Correction(_) | Figures::Conflict(_) => true,
+            Figures::Open(_) => !journal.end.unresolved.contains_key(&entry.seq),
+            Figures::Mark(_) => false,
+        };
+    }
+    // An open entry that settled goes with its settlement.
+    for place in 0..entries.len() {
+        if let Figures::Settlement(one) = &entries[place].figures
+            && let Some(opened) = one.opened
+        {
+            let open = usize::try_from(opened - 1).unwrap();
+            wanted[open] = wanted[place];
+        }
+    }
+    let mut ledger = Ledger::new();
+    for (entry, _) in entries.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
+        unresolved.remove(&entry.seq);
+        ledger.take(entry).unwrap();
+    }
+    unresolved.iter().for_each(|(seq, open)| ledger.take_unresolved(*seq, open));
+    ledger.agrees_with(&journal.end.head.booked).unwrap();
+    ledger
+}
+
+#[test]
+fn a_bill_of_the_entries_that_bear_on_its_period_is_that_of_the_whole_journal() {
+    histories(4_000, |seed, random| {
+        let (journal, end_ms) = random_journal(random);
+        let (from, _, to) = random_split(random, end_ms);
+        let by = By::ALL[usize::try_from(seed % 5).unwrap()];
+        let whole = made_by(&journal, &ledger(&journal), span(from, to), by);
+        let part = made_by(&journal, &handed_over(&journal, span(from, to)), span(from, to), by);
+        let text = |report| crate::rendering::json(report).unwrap();
+        assert_eq!(text(&part), text(&whole));
+    });
+}
+
+#[test]
+fn over_all_time_the_bill_is_what_was_ever_booked() {
+    histories(2_000, |_, random| {
+        let (journal, _) = random_journal(random);
+        let ledger = ledger(&journal);
+        let always = Span::new(0, u64::MAX).unwrap();
+        let which = super::Which { period: always, by: By::Account, gpus: &[] };
+        let found = bill(always, &ledger.cut(which).books).unwrap();
+        found.agrees_with(&journal.end.head.booked).unwrap();
+        let booked: u128 = journal.end.head.booked.values().map(|sum| sum.held_ms).sum();
+        assert_eq!(made(&journal, &ledger, always).span_ms_total, booked);
+    });
+}
+
+#[test]
+fn a_journal_whose_sums_are_not_what_was_booked_makes_no_bill() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(90, Row::of("ollama", 1, 10, 50));
+    let mut more = Ledger::new();
+    journal.entries.iter().for_each(|entry| more.take(entry).unwrap());
+    let mut booked = journal.end.head.booked.clone();
+    for sum in booked.values_mut() {
+        sum.held_ms -= 1;
+    }
+    let refused = more.agrees_with(&booked).unwrap_err().to_string();
+    assert!(refused.contains("1 settlements of 49 ms, the lines say 1 of 50 ms"), "{refused}");
+    assert!(more.agrees_with(&BTreeMap::new()).is_err());
+    let again = more.take(&journal.entries[0]).unwrap_err().to_string();
+    assert!(again.contains("entry 1 was handed over after entry 3"), "{again}");
+}
+
+#[test]
+fn a_process_of_forty_days_is_billed_by_month() {
+    const DAY: u64 = 86_400_000;
+    let mut journal = Journal::began(0, 1);
+    journal.settle(50 * DAY, Row::of("train.py", 1, 5 * DAY + 7, 40 * DAY));
+    journal.mark(60 * DAY, 1);
+    let ledger = ledger(&journal);
+    // The last day of November, December, January.
+    let months = [span(0, DAY), span(DAY, 32 * DAY), span(32 * DAY, 63 * DAY)];
+    let reports = months.map(|month| made(&journal, &ledger, month));
+    assert!(reports[0].accounts.is_empty());
+    let held = [&reports[1], &reports[2]].map(|report| line(report, "train.py").held_ms.0);
+    assert_eq!(held, [27 * DAY - 7, 13 * DAY + 7]);
+    assert_eq!(reports[2].settlements_total, 1);
+    // Nothing was seen after the last good read, on the 60th day.
+    assert_eq!(reports[2].gpus[0].uncovered_ms, Ms(3 * DAY));
+}
+
+#[test]
+fn what_is_open_today_and_settles_tomorrow_has_the_same_total() {
+    let mut journal = Journal::began(0, 1);
+    let opened = journal.open(1_010, OpenKind::Row, 0, 7, 1_000, program("ollama"));
+    journal.settle(2_000, Row::of("whisper", 8, 1_500, 400));
+    journal.mark(10_000, 1);
+    let today = made(&journal, &ledger(&journal), span(0, 9_000));
+    let row = Row { opened: Some(opened), ..Row::of("ollama", 7, 1_000, 19_000) };
+    journal.settle(20_001, row);
+    journal.mark(21_000, 1);
+    let later = made(&journal, &ledger(&journal), span(0, 9_000));
+    let (open, settled) = (line(&today, "ollama"), line(&later, "ollama"));
+    assert_eq!((open.held_ms, open.open_ms), (Ms(0), Ms(8_000)));
+    assert_eq!((settled.held_ms, settled.open_ms), (Ms(8_000), Ms(0)));
+    assert_eq!(open.settled_or_open_ms, settled.settled_or_open_ms);
+    assert_eq!(today.open[0].accrued_ms, Some(Ms(8_000)));
+    assert!(later.open.is_empty());
+    assert_eq!(today.gpus[0].shared_ms, later.gpus[0].shared_ms);
+}
+
+#[test]
+fn a_gpu_that_was_never_seen_in_the_period_is_uncovered_and_never_free() {
+    let mut journal = Journal::began(50_000, 1);
+    journal.mark(60_000, 1);
+    // One that the agent knows of and whose accounting was never on.
+    journal.mark_of(61_000, &[(0, 61_000), (1, 61_000)]);
+    let report = made(&journal, &ledger(&journal), span(0, 50_000));
+    for gpu in &report.gpus {
+        assert_eq!((gpu.uncovered_ms, gpu.free_ms), (Ms(50_000), Ms(0)), "{}", gpu.gpu_uuid);
+    }
+    let report = made(&journal, &ledger(&journal), span(50_000, 61_000));
+    assert_eq!((report.gpus[0].free_ms, report.gpus[0].uncovered_ms), (Ms(11_000), Ms(0)));
+    assert_eq!((report.gpus[1].free_ms, report.gpus[1].uncovered_ms), (Ms(0), Ms(11_000)));
+    assert!(!report.is_known());
+}
+
+#[test]
+fn nothing_is_free_while_nobody_looked() {
+    let uncovered = |journal: &Journal| {
+        let report = made(journal, &ledger(journal), span(0, 100_000));
+        (report.gpus[0].uncovered_ms.0, report.gpus[0].free_ms.0)
+    };
+    let mut ended_in_order = Journal::began(0, 1);
+    ended_in_order.mark(30_000, 1);
+    ended_in_order.agent_ended(30_000);
+    ended_in_order.agent_began(70_000);
+    ended_in_order.epoch_began(71_000, 0);
+    ended_in_order.mark(100_000, 1);
+    assert_eq!(uncovered(&ended_in_order), (41_000, 59_000));
+
+    let mut killed = Journal::began(0, 1);
+    killed.mark(30_000, 1);
+    killed.agent_began(70_000);
+    killed.epoch_began(71_000, 0);
+    killed.mark(100_000, 1);
+    assert_eq!(uncovered(&killed), (41_000, 59_000));
+
+    let mut lost = Journal::began(0, 1);
+    lost.epoch_ended(40_000, 0);
+    lost.epoch_began(90_000, 0);
+    lost.mark(100_000, 1);
+    assert_eq!(uncovered(&lost), (50_000, 50_000));
+
+    let mut with_gaps = Journal::began(0, 1);
+    with_gaps.gap(GapCause::RowsPossiblyEvicted, Some(0), 10_000, 19_999, Some(3));
+    with_gaps.gap(GapCause::EventLost, None, 20_000, 40_000, Some(9));
+    with_gaps.mark(100_000, 1);
+    // A loss of process events costs names; the rows were seen.
+    assert_eq!(uncovered(&with_gaps), (10_000, 90_000));
+    let report = made(&with_gaps, &ledger(&with_gaps), span(0, 100_000));
+    assert_eq!(report.coverage.covered_ms, Ms(80_000));
+    assert_eq!(report.gpus[0].possibly_lost, Some(3));
+    assert!(!report.is_known());
+}
+
+#[test]
+fn what_the_next_read_will_tell_is_not_yet_unknown() {
+    let mut journal = Journal::began(0, 2);
+    journal.mark(50_000, 2);
+    journal.settle(80_000, Row::of("ollama", 1, 60_000, 20_000));
+    let ledger = ledger(&journal);
+    let report = made(&journal, &ledger, span(0, 80_000));
+    let unread = report.gpus.iter().map(|gpu| (gpu.unread_ms.0, gpu.uncovered_ms.0));
+    assert_eq!(unread.collect::<Vec<_>>(), [(0, 0), (30_000, 30_000)]);
+    assert!(report.is_known());
+    // Without an end that was asked for, it ends where the journal does.
+    let mut ask = ask(span(0, 81_000), By::Account, SharePolicy::None);
+    ask.period.is_open_ended = true;
+    assert_eq!(report_ms(&journal, &ledger, &ask), 80_000);
+    // Of a journal that nobody writes any more, the time since is unseen.
+    ask.period.span = span(0, 800_000);
+    assert_eq!(report_ms(&journal, &ledger, &ask), 800_000);
+}
+
+fn report_ms(journal: &Journal, ledger: &Ledger, ask: &Ask) -> u64 {
+    report(ledger, ask, head(journal), &Outside::default()).unwrap().period.length_ms.0
+}
+
+#[test]
+fn a_resident_holder_without_a_row_shares_and_is_never_billed() {
+    let mut journal = Journal::began(0, 1);
+    let resident = journal.open(5, OpenKind::NoDriverRow, 0, 9, 0, program("voice-daemon"));
+    journal.settle(50, Row::of("ollama", 1, 20, 20));
+    journal.mark(100, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 100));
+    let gpu = &report.gpus[0];
+    assert_eq!((gpu.alone_ms, gpu.shared_ms, gpu.free_ms), (Ms(75), Ms(20), Ms(5)));
+    let voice = line(&report, "voice-daemon");
+    assert_eq!((voice.held_ms, voice.no_driver_row_ms), (Ms(0), Ms(95)));
+    assert_eq!(line(&report, "ollama").shared_ms, Ms(20));
+    let rowless = &report.no_driver_row[0];
+    assert_eq!((rowless.seen_ms, rowless.ended, rowless.lost), (Some(Ms(95)), false, None));
+
+    journal.ended(60, resident, None);
+    let report = made(&journal, &ledger(&journal), span(0, 100));
+    assert_eq!(report.no_driver_row[0].seen_ms, Some(Ms(55)));
+    assert!(report.no_driver_row[0].ended);
+}
+
+#[test]
+fn a_row_that_was_lost_keeps_its_place_beside_the_others_and_names_its_cause() {
+    let mut journal = Journal::began(0, 1);
+    let lost = journal.open(12, OpenKind::Row, 0, 3, 10, program("whisper"));
+    journal.mark(50, 1);
+    journal.ended(40, lost, Some(GapCause::RowOverwritten));
+    journal.gap(GapCause::RowOverwritten, Some(0), 40, 49, Some(1));
+    journal.mark(100, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 100));
+    assert!(report.open.is_empty());
+    assert_eq!(report.no_driver_row[0].lost, Some(GapCause::RowOverwritten));
+    let gpu = &report.gpus[0];
+    assert_eq!((gpu.alone_ms, gpu.uncovered_ms, gpu.free_ms), (Ms(30), Ms(10), Ms(60)));
+}
+
+#[test]
+fn a_masked_row_is_listed_without_a_figure_and_shares() {
+    let mut journal = Journal::began(0, 1);
+    journal.open(10, OpenKind::Masked, 0, 3, 0, program("whisper"));
+    journal.settle(30, Row::of("ollama", 4, 10, 10));
+    journal.mark(50, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 50));
+    assert_eq!(report.open[0].accrued_ms, None);
+    assert_eq!(report.open[0].reason.as_deref(), Some("masked-by-dead-row"));
+    assert_eq!(line(&report, "ollama").alone_ms, Ms(0));
+    assert!(report.unknown.iter().any(|line| line.reason == "masked-by-dead-row"));
+    assert!(!report.is_known());
+}
+
+#[test]
+fn a_conflict_takes_a_settlement_off_its_account_and_leaves_it_in_the_total() {
+    let mut journal = Journal::began(0, 1);
+    let of = journal.settle(50, Row::of("ollama", 1, 10, 30));
+    journal.mark(60, 1);
+    let before = made(&journal, &ledger(&journal), span(0, 60));
+    journal.conflict(70, of);
+    let after = made(&journal, &ledger(&journal), span(0, 60));
+    assert_eq!((before.span_ms_total, after.span_ms_total), (30, 30));
+    assert!(after.accounts.is_empty());
+    let disputed = &after.disputed[0];
+    assert_eq!((disputed.reason, disputed.raw_ms), (DisputeReason::Conflict, 30));
+    assert_eq!(disputed.account, "ollama");
+    // It held the GPU all the same.
+    assert_eq!(after.gpus[0].alone_ms, Ms(30));
+}
+
+#[test]
+fn a_corrected_account_is_the_one_that_is_billed() {
+    let mut journal = Journal::began(0, 1);
+    let settled = journal.settle(50, Row::of("python", 1, 10, 30));
+    let open = journal.open(55, OpenKind::Row, 0, 2, 50, program("python"));
+    journal.moved(60, settled, program("train.py"));
+    journal.moved(61, open, program("serve.py"));
+    journal.mark(70, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 70));
+    assert_eq!(line(&report, "train.py").held_ms, Ms(30));
+    assert_eq!(line(&report, "serve.py").open_ms, Ms(20));
+    assert_eq!(report.accounts.len(), 2);
+}
+
+#[test]
+fn lines_are_what_the_bill_is_made_by_and_nameless_ones_stay_apart() {
+    let mut journal = Journal::began(0, 2);
+    journal.settle(50, Row::of("ollama", 1, 10, 30));
+    journal.settle(51, Row { gpu: 1, uid: None, ..Row::of("ollama", 2, 10, 40) });
+    journal.settle(52, Row { account: NAMELESS, ..Row::of("", 3, 10, 5) });
+    journal.mark(60, 2);
+    let ledger = ledger(&journal);
+    let names = |by| {
+        let report = made_by(&journal, &ledger, span(0, 60), by);
+        assert_eq!(report.unattributed.len(), 1, "{by}");
+        let lines = report.accounts.iter().map(|line| (line.account.clone(), line.held_ms.0));
+        lines.collect::<Vec<_>>()
+    };
+    let of = |name: &str, ms| (name.to_owned(), ms);
+    assert_eq!(names(By::Account), [of("ollama", 70)]);
+    assert_eq!(names(By::Program), [of("ollama", 70)]);
+    assert_eq!(names(By::User), [of("user unknown", 40), of("uid 1000", 30)]);
+    assert_eq!(names(By::Gpu), [of("GPU 1 NVIDIA H200", 40), of("GPU 0 NVIDIA H200", 30)]);
+    let by_user = made_by(&journal, &ledger, span(0, 60), By::User);
+    assert!(by_user.unknown.iter().any(|line| line.subject == "user of 1 settlements"));
+    let by_process = made_by(&journal, &ledger, span(0, 60), By::Process);
+    assert_eq!(by_process.settlements.unwrap().len(), 3);
+}
+
+#[test]
+fn a_filter_says_what_it_left_out_and_changes_no_statement() {
+    let mut journal = Journal::began(0, 2);
+    journal.settle(50, Row::of("ollama", 1, 10, 30));
+    journal.settle(51, Row::of("whisper", 2, 20, 30));
+    journal.settle(52, Row { gpu: 1, ..Row::of("ollama", 3, 10, 7) });
+    journal.mark(60, 2);
+    let ledger = ledger(&journal);
+    let mut ask = ask(span(0, 60), By::Account, SharePolicy::None);
+    ask.accounts = vec!["ollama".to_owned()];
+    ask.gpus = vec![gpu(0)];
+    let found = report(&ledger, &ask, head(&journal), &Outside::default()).unwrap();
+    assert_eq!(found.accounts.len(), 1);
+    assert_eq!((found.accounts[0].held_ms, found.accounts[0].shared_ms), (Ms(30), Ms(20)));
+    let left_out = found.left_out.unwrap();
+    assert_eq!((left_out.gpus, left_out.accounts), (1, 1));
+    assert_eq!((left_out.settlements, left_out.span_ms_total), (1, 30));
+    assert_eq!((found.settlements_total, found.span_ms_total), (2, 60));
+}
+
+#[test]
+fn shares_and_what_is_not_divided_add_up_to_shared_time() {
+    histories(500, |_, random| {
+        let (journal, end_ms) = random_journal(random);
+        let ledger = ledger(&journal);
+        let (from, _, to) = random_split(random, end_ms);
+        let which = super::Which { period: span(from, to), by: By::Account, gpus: &[] };
+        let bill = bill(span(from, to), &ledger.cut(which).books).unwrap();
+        let sets = bill.gpus.iter().flat_map(|gpu| gpu.statement.shared_between.values());
+        let shared: u64 = sets.map(|ms| ms.0).sum();
+        for policy in [SharePolicy::Equal, SharePolicy::Busy, SharePolicy::Memory] {
+            let ask = ask(span(from, to), By::Account, policy);
+            let found = report(&ledger, &ask, head(&journal), &Outside::default()).unwrap();
+            let lines = found.accounts.iter().map(|line| line.share_ms.unwrap().0);
+            let reasons = found.unattributed.iter().map(|line| line.share_ms.unwrap().0);
+            let divided: u64 = lines.chain(reasons).sum();
+            assert_eq!(divided + found.undivided_ms.unwrap().0, shared);
+        }
+    });
+}
+
+#[test]
+fn the_classes_of_lifetimes_show_whom_the_picture_favours() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(2_000, Row::of("whisper", 1, 500, 900));
+    journal.settle(90_000, Row::of("whisper", 2, 10_000, 70_000));
+    journal.open(91_000, OpenKind::Row, 0, 3, 1_000, program("ollama"));
+    journal.open(92_000, OpenKind::NoDriverRow, 0, 4, 0, program("voice"));
+    journal.mark(100_000, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 100_000));
+    let classes = report.lifetime_classes.iter().filter(|class| class.count > 0);
+    let classes: Vec<_> = classes.map(|class| (class.class, class.span_ms_total.0)).collect();
+    assert_eq!(
+        classes,
+        [("below-1s", 900), ("below-1h", 70_000), ("open", 99_000), ("no-driver-row", 8_000)]
+    );
+}
+
+#[test]
+fn an_empty_journal_has_a_bill_that_knows_nothing() {
+    let journal = Journal::default();
+    let report = made(&journal, &ledger(&journal), span(0, 100));
+    assert!(report.gpus.is_empty() && !report.is_known());
+    assert_eq!((report.as_of, report.coverage.start), (None, None));
+    assert!(report.unknown.iter().any(|line| line.reason == "no-gpu-found"));
+}
+
+#[test]
+fn the_same_journal_and_question_have_the_same_id_and_another_has_another() {
+    let mut journal = Journal::began(0, 1);
+    journal.mark(60, 1);
+    let ledger = ledger(&journal);
+    let id = |span, by| made_by(&journal, &ledger, span, by).bill_id;
+    assert_eq!(id(span(0, 60), By::Account), id(span(0, 60), By::Account));
+    assert_ne!(id(span(0, 60), By::Account), id(span(0, 59), By::Account));
+    assert_ne!(id(span(0, 60), By::Account), id(span(0, 60), By::User));
+    assert_eq!(id(span(0, 60), By::Account).len(), 16);
+}
+
+#[test]
+fn the_agents_edges_are_told_apart_from_rows() {
+    let mut journal = Journal::began(10, 1);
+    journal.mark(60, 1);
+    assert!(ledger(&journal).is_running());
+    journal.agent_ended(70);
+    let ended = ledger(&journal);
+    assert!(!ended.is_running());
+    assert_eq!(ended.as_of_ms(), Some(DAY_MS + 70));
+    let last = &journal.entries[journal.entries.len() - 1].figures;
+    assert!(matches!(last, Figures::Coverage(CoverageEdge::Ended { .. })));
+}

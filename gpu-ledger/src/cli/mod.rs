@@ -1,0 +1,143 @@
+//! The command line: what was typed, checked, and turned into a call and an exit status.
+//!
+//! Purpose: the only reader of the environment, and the only place that knows exit statuses.
+
+mod bill;
+mod trace;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::bill::Bill;
+use self::trace::Trace;
+use crate::bill::period::PeriodError;
+use crate::clock::Clock;
+use crate::session;
+use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
+
+/// Usage error, as sysexits.h has it.
+const STATUS_USAGE: u8 = 64;
+/// Anything else that failed.
+const STATUS_FAILED: u8 = 1;
+
+const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
+2 answered but something on it is UNKNOWN, 64 usage.
+`trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger
+failed before CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
+
+/// Who spent the GPU, how much, and what could not be seen.
+#[derive(Parser, Debug)]
+#[command(name = "gpu-ledger", version, about, max_term_width = 100)]
+#[command(after_help = EXIT_STATUS)]
+struct Arguments {
+    /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
+    #[arg(long, global = true, value_name = "PATH")]
+    nvml_library: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a command, or watch for a while, and print who held the GPU, how long, and what could
+    /// not be seen
+    Trace(Trace),
+    /// Print who held which GPU over a period, from the journal that the daemon keeps
+    Bill(Bill),
+}
+
+/// Runs what the process's arguments ask for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match words.get(1).map(|word| word.to_string_lossy().into_owned()).as_deref() {
+        Some(LAUNCH_WORD) => return become_command(words.get(2..).unwrap_or(&[])),
+        Some(PROBE_WORD) => return probe(),
+        _ => {}
+    }
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
+            // A closed stdout (`--help | head`) is no failure.
+            let _ = error.print();
+            let is_trace = words.get(1).is_some_and(|word| word == "trace");
+            if is_trace && error.kind() == clap::error::ErrorKind::UnknownArgument {
+                let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
+                let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
+            }
+            return ExitCode::from(status);
+        }
+    };
+    let has_command = match &arguments.command {
+        Command::Trace(trace) => !trace.cmd.is_empty(),
+        Command::Bill(_) => false,
+    };
+    match run(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
+            ExitCode::from(if error.is::<Usage>() || error.is::<PeriodError>() {
+                STATUS_USAGE
+            } else if has_command {
+                STATUS_FAILED_BEFORE
+            } else {
+                STATUS_FAILED
+            })
+        }
+    }
+}
+
+/// The known child of the start-up self-test: lives until its standard input ends.
+fn probe() -> ExitCode {
+    match std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(STATUS_FAILED),
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<u8> {
+    let clock = clock_from_environment();
+    start_logging();
+    match arguments.command {
+        Command::Trace(trace) => {
+            let options = trace::trace_options(trace, arguments.nvml_library, clock)?;
+            session::trace(&options)
+        }
+        Command::Bill(bill) => bill::run(bill, clock),
+    }
+}
+
+/// What was typed cannot be done; the text says what to type instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn clock_from_environment() -> Clock {
+    match std::env::var("GPU_LEDGER_TEST_CLOCK") {
+        Ok(file) => Clock::shifted(file.into()),
+        Err(_) => Clock::system(),
+    }
+}
+
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+    }
+}
