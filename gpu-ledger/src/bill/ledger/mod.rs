@@ -1,11 +1,10 @@
 //! The ledger: what a journal's entries add up to, ready to be cut to any period.
 //!
-//! Entries are taken in ascending order. They need not be all: a reader may leave out settlements and gaps
-//! that do not meet the period, open entries together with what resolved them, and marks that were
-//! followed by another one in the same run of the agent. What must never be left out: every edge of an
-//! epoch or of coverage; of each run everything from its last mark on, as that says up to when it saw; and
-//! whatever corrects or resolves an entry that is handed over. Then the bills of two periods
-//! agree with that of both, whatever was read for each.
+//! Entries are taken in ascending order, then the journal's end. They need not be all: a reader may leave
+//! out what does not meet the period. What must never be left out: every edge of an epoch or of coverage;
+//! the last mark of each run of the agent, as that says up to when it saw; everything from the journal's
+//! last mark on; and whatever corrects an entry that meets the period. Then the bills of two periods agree
+//! with that of both, whatever was read for each.
 //!
 //! Names are interned: a million settlements of a hundred accounts keep a hundred names.
 
@@ -31,7 +30,7 @@ use crate::journal::entry::{
     Change, Correction, CoverageEdge, Epoch, EpochEdge, Mark, OpenFigures, OpenKind,
     SettlementFigures,
 };
-use crate::journal::{Entry, Figures};
+use crate::journal::{Entry, Figures, Recovered};
 use crate::settlement::{Account, Balance};
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause};
@@ -165,19 +164,28 @@ impl Ledger {
         self.sights.gpus().iter().filter_map(|sight| sight.epoch_seq).collect()
     }
 
-    /// Takes an open entry that neither settled nor ended, where it was not handed over as an entry.
-    pub fn take_unresolved(&mut self, seq: u64, open: &OpenFigures) {
-        if !self.opened.contains_key(&seq) {
-            self.take_open(seq, open);
-        }
-    }
-
-    /// Compares what was taken with what was ever booked, by GPU: nothing more, and where it is as many
-    /// settlements, as many milliseconds.
+    /// Takes the end of the journal that the entries were read from: what is open there, up to when it
+    /// speaks, and what was ever booked. Called once, after the last entry.
     ///
     /// # Errors
-    /// [`BillError::Books`].
-    pub fn agrees_with(&self, booked: &BTreeMap<GpuUuid, Balance>) -> Result<(), BillError> {
+    /// [`BillError::Books`] where the settlements taken are more than were booked, or as many and not of
+    /// as many milliseconds.
+    pub fn finish(&mut self, end: &Recovered) -> Result<(), BillError> {
+        // What was taken as open and is not was resolved by an entry that does not bear on the period.
+        self.opened
+            .retain(|seq, opened| opened.ended.is_some() || end.unresolved.contains_key(seq));
+        for (seq, open) in &end.unresolved {
+            if !self.opened.contains_key(seq) {
+                self.take_open(*seq, open);
+            }
+        }
+        if let Some(last) = end.last {
+            self.sights.learnt(last.stamp.wall.ms());
+        }
+        self.agrees_with(&end.head.booked)
+    }
+
+    fn agrees_with(&self, booked: &BTreeMap<GpuUuid, Balance>) -> Result<(), BillError> {
         for (gpu, summed) in &self.summed {
             let gpu = self.sights.uuid(*gpu);
             // A GPU that the books do not know has nothing booked.
@@ -328,7 +336,7 @@ impl Ledger {
             let gpu = self.gpu(&of_gpu.gpu);
             if let Some(last_good) = of_gpu.last_good {
                 // What the read showed was so when it began.
-                self.sights.good_until(gpu, last_good.began.wall.ms());
+                self.sights.marked_until(gpu, last_good.began.wall.ms());
                 self.sights.dead_rows(gpu, last_good.began.wall.ms(), of_gpu.dead_rows);
             }
         }

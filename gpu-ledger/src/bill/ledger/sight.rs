@@ -22,22 +22,30 @@ pub struct Sight {
     pub(super) epoch_seq: Option<u64>,
     /// Closed stretches in which it was in sight.
     seen: Vec<Span>,
-    /// The stretch that has no end yet.
-    now: Option<Span>,
-    /// The last moment at which a read of it brought an answer, in sight or not.
-    answered_ms: Option<u64>,
+    /// The stretch that has no end yet, up to the last mark, and up to what came after it.
+    now: Option<(Span, Span)>,
+    /// The last moment at which a read of it brought an answer, in sight or not: as the last mark
+    /// says, and with what came after it.
+    answered_ms: (Option<u64>, Option<u64>),
     /// Dead rows in the driver's store at the last read that is noted, and when that was.
     dead_rows: Option<(u64, u64)>,
 }
 
 impl Sight {
+    /// The agent's run is over: what came after its last mark is not proof of what was seen, since a
+    /// reader of a part of the journal is not given it.
     fn close(&mut self) {
-        self.seen.extend(self.now.take());
+        self.seen.extend(self.now.take().map(|(marked, _)| marked));
+        self.answered_ms.1 = self.answered_ms.0;
+    }
+
+    fn spans(&self) -> impl Iterator<Item = Span> {
+        self.seen.iter().copied().chain(self.now.map(|(_, now)| now))
     }
 
     /// Up to when a holder that was not seen to end is known to have held it.
     pub(super) const fn answered_ms(&self) -> Option<u64> {
-        self.answered_ms
+        self.answered_ms.1
     }
 
     /// Dead rows at the last read that is noted, where that lies in the period.
@@ -48,8 +56,7 @@ impl Sight {
 
     /// When its holders could not be seen: outside of its sight, and in gaps of its rows.
     pub(super) fn uncovered(&self, period: Span, gaps: &[Gap]) -> Vec<Span> {
-        let seen = self.seen.iter().chain(&self.now).copied();
-        let mut uncovered = outside(period, seen);
+        let mut uncovered = outside(period, self.spans());
         uncovered.extend(gap_spans(period, gaps, &self.gpu));
         uncovered
     }
@@ -57,7 +64,7 @@ impl Sight {
     /// The end of the period that the next read will tell of: after the last good read of a GPU
     /// that is still being read.
     pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Ms {
-        let Some(now) = self.now else { return Ms::ZERO };
+        let Some((_, now)) = self.now else { return Ms::ZERO };
         if as_of_ms.saturating_sub(now.to_ms()) > pending_ms_max {
             return Ms::ZERO;
         }
@@ -92,7 +99,7 @@ impl Sights {
             epoch_seq: None,
             seen: Vec::new(),
             now: None,
-            answered_ms: None,
+            answered_ms: (None, None),
             dead_rows: None,
         });
         number
@@ -115,10 +122,9 @@ impl Sights {
         self.of(gpu).map_or_else(unknown, |sight| sight.gpu.clone())
     }
 
-    /// An entry was made at this moment.
-    pub(super) fn learnt(&mut self, at_ms: u64) {
-        self.learnt_ms = self.learnt_ms.max(Some(at_ms));
-        self.processes_until(at_ms);
+    /// The last entry was made at this moment.
+    pub(super) const fn learnt(&mut self, at_ms: u64) {
+        self.learnt_ms = Some(at_ms);
     }
 
     pub(super) const fn as_of_ms(&self) -> Option<u64> {
@@ -133,7 +139,7 @@ impl Sights {
     }
 
     pub(super) fn earliest_ms(&self) -> Option<u64> {
-        let seen = self.gpus.iter().flat_map(|sight| sight.seen.iter().chain(&sight.now));
+        let seen = self.gpus.iter().flat_map(Sight::spans);
         let runs = self.runs.iter().map(|run| run.span.from_ms());
         seen.map(|span| span.from_ms()).chain(runs).min()
     }
@@ -172,23 +178,32 @@ impl Sights {
         sight.name = name.or_else(|| sight.name.take());
         sight.epoch_seq = Some(seq);
         if sight.now.is_none() {
-            sight.now = Some(Span::at(at_ms));
+            sight.now = Some((Span::at(at_ms), Span::at(at_ms)));
         }
     }
 
     /// Accounting was found lost; what was not seen just before that is a gap.
     pub(super) fn epoch_ended(&mut self, gpu: u32, at_ms: u64) {
-        self.good_until(gpu, at_ms);
         if let Some(sight) = self.of_mut(gpu) {
-            sight.close();
+            sight.seen.extend(sight.now.take().map(|(marked, _)| until(marked, at_ms)));
         }
     }
 
-    /// Every holder of a GPU was seen up to here, if it was in sight at all.
+    /// A mark says that every holder of a GPU was seen up to here, if it was in sight at all.
+    pub(super) fn marked_until(&mut self, gpu: u32, at_ms: u64) {
+        if let Some(sight) = self.of_mut(gpu) {
+            let marked = sight.now.map(|(marked, _)| until(marked, at_ms));
+            sight.now = marked.map(|marked| (marked, marked));
+            let answered = sight.answered_ms.0.max(Some(at_ms));
+            sight.answered_ms = (answered, answered);
+        }
+    }
+
+    /// What came after the last mark says the same.
     pub(super) fn good_until(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
-            sight.now = sight.now.map(|now| until(now, at_ms));
-            sight.answered_ms = sight.answered_ms.max(Some(at_ms));
+            sight.now = sight.now.map(|(marked, now)| (marked, until(now, at_ms)));
+            sight.answered_ms.1 = sight.answered_ms.1.max(Some(at_ms));
         }
     }
 
@@ -200,8 +215,14 @@ impl Sights {
 
     /// The agent's first and last moment within the period, and how long process events were received.
     pub(super) fn processes(&self, period: Span, gaps: &[Gap]) -> Option<(Span, Ms)> {
-        let runs = self.runs.iter().filter(|run| run.process_events);
-        let within: Vec<Span> = runs.filter_map(|run| run.span.overlap(period)).collect();
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| run.process_events);
+        let spans = runs.map(|(place, run)| {
+            // The last run reaches as far as the journal speaks.
+            let is_last = place.saturating_add(1) == self.runs.len() && !run.ended;
+            let as_of_ms = self.learnt_ms.filter(|_| is_last);
+            until(run.span, as_of_ms.unwrap_or(run.span.to_ms()))
+        });
+        let within: Vec<Span> = spans.filter_map(|span| span.overlap(period)).collect();
         let from = within.iter().map(|span| span.from_ms()).min()?;
         let to = within.iter().map(|span| span.to_ms()).max()?;
         let whole = Span::new(from, to)?;

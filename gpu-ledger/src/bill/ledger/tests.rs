@@ -17,7 +17,7 @@ use crate::unknown::{DisputeReason, GapCause};
 fn ledger(journal: &Journal) -> Ledger {
     let mut ledger = Ledger::new();
     journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
-    ledger.agrees_with(&journal.end.head.booked).unwrap();
+    ledger.finish(&journal.end).unwrap();
     ledger
 }
 
@@ -234,50 +234,39 @@ fn the_bills_of_two_adjacent_periods_are_that_of_both_for_every_gpu_and_line() {
     });
 }
 
-/// What a reader of a journal hands over for a period: no more than it must.
-fn handed_over(journal: &Journal, period: Span) -> Ledger {
+/// What a reader of a journal hands over for a period: no less than it must, and by chance more.
+fn handed_over(random: &mut Random, journal: &Journal, period: Span) -> Ledger {
     let entries = &journal.entries;
-    let is_mark = |entry: &&Entry| matches!(entry.figures, Figures::Mark(_));
-    let is_edge = |entry: &Entry| matches!(entry.figures, Figures::Coverage(_));
-    let mut wanted = vec![false; entries.len()];
-    // From the last mark of each run on.
-    for end in (0..=entries.len()).filter(|end| entries.get(*end).is_none_or(is_edge)) {
-        let begin = entries[..end].iter().rposition(|entry| is_mark(&entry)).unwrap_or(0);
-        wanted[begin..end].fill(true);
-    }
+    let last_mark = |end: usize| {
+        let marks = &entries[..end];
+        marks.iter().rposition(|entry| matches!(entry.figures, Figures::Mark(_)))
+    };
     let meets = |from: u64, to: u64| from < period.to_ms() && to >= period.from_ms();
-    let mut unresolved = journal.end.unresolved.clone();
+    let mut wanted: Vec<bool> = entries.iter().map(|_| random.one_in(7)).collect();
+    wanted[last_mark(entries.len()).unwrap_or(0)..].fill(true);
     for (place, entry) in entries.iter().enumerate() {
+        if let (Figures::Coverage(_), Some(mark)) = (&entry.figures, last_mark(place)) {
+            wanted[mark] = true;
+        }
         wanted[place] |= match &entry.figures {
             Figures::Settlement(one) => {
-                let start = one.start.map_or(u64::MAX, |start| start.ms());
-                let end = start.saturating_add(one.held.0);
                 let read = one.read_at.wall.ms();
-                meets(start.min(read), end.max(read)) && (meets(start, end) || meets(read, read))
+                let start = one.start.map_or(read, |start| start.ms());
+                meets(start.min(read), read.max(start.saturating_add(one.held.0)))
             }
             Figures::Gap(gap) => meets(gap.from.wall.ms(), gap.to.wall.ms()),
             Figures::Epoch(_) | Figures::Coverage(_) => true,
             Figures::Correction(_) | Figures::Conflict(_) => true,
-            Figures::Open(_) => !journal.end.unresolved.contains_key(&entry.seq),
-            Figures::Mark(_) => false,
+            Figures::Open(_) | Figures::Mark(_) => false,
         };
-    }
-    // An open entry that settled goes with its settlement.
-    for place in 0..entries.len() {
-        if let Figures::Settlement(one) = &entries[place].figures
-            && let Some(opened) = one.opened
-        {
-            let open = usize::try_from(opened - 1).unwrap();
-            wanted[open] = wanted[place];
+        if let Figures::Correction(correction) = &entry.figures {
+            wanted[usize::try_from(correction.of - 1).unwrap()] = true;
         }
     }
     let mut ledger = Ledger::new();
-    for (entry, _) in entries.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
-        unresolved.remove(&entry.seq);
-        ledger.take(entry).unwrap();
-    }
-    unresolved.iter().for_each(|(seq, open)| ledger.take_unresolved(*seq, open));
-    ledger.agrees_with(&journal.end.head.booked).unwrap();
+    let handed = entries.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+    handed.for_each(|(entry, _)| ledger.take(entry).unwrap());
+    ledger.finish(&journal.end).unwrap();
     ledger
 }
 
@@ -288,7 +277,10 @@ fn a_bill_of_the_entries_that_bear_on_its_period_is_that_of_the_whole_journal() 
         let (from, _, to) = random_split(random, end_ms);
         let by = By::ALL[usize::try_from(seed % 5).unwrap()];
         let whole = made_by(&journal, &ledger(&journal), span(from, to), by);
-        let part = made_by(&journal, &handed_over(&journal, span(from, to)), span(from, to), by);
+        let part = {
+            let handed = handed_over(random, &journal, span(from, to));
+            made_by(&journal, &handed, span(from, to), by)
+        };
         let text = |report| crate::rendering::json(report).unwrap();
         assert_eq!(text(&part), text(&whole));
     });
@@ -314,13 +306,11 @@ fn a_journal_whose_sums_are_not_what_was_booked_makes_no_bill() {
     journal.settle(90, Row::of("ollama", 1, 10, 50));
     let mut more = Ledger::new();
     journal.entries.iter().for_each(|entry| more.take(entry).unwrap());
-    let mut booked = journal.end.head.booked.clone();
-    for sum in booked.values_mut() {
-        sum.held_ms -= 1;
-    }
-    let refused = more.agrees_with(&booked).unwrap_err().to_string();
+    let mut end = journal.end.clone();
+    end.head.booked.values_mut().for_each(|sum| sum.held_ms -= 1);
+    let refused = more.finish(&end).unwrap_err().to_string();
     assert!(refused.contains("1 settlements of 49 ms, the lines say 1 of 50 ms"), "{refused}");
-    assert!(more.agrees_with(&BTreeMap::new()).is_err());
+    assert!(more.finish(&crate::journal::Recovered::default()).is_err());
     let again = more.take(&journal.entries[0]).unwrap_err().to_string();
     assert!(again.contains("entry 1 was handed over after entry 3"), "{again}");
 }
