@@ -1,4 +1,5 @@
 //! Made journals for the tests of the bill: entries sealed by the real chain.
+#![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,6 +13,9 @@ use crate::unit::Span;
 const REMEDY: &str = "give a moment such as 2026-10-31T08:00:00Z, 2026-10-31, today, yesterday, \
                       24h, 7d (ago), 2026-10, 2026 or now";
 
+/// The word for everything that a journal is about.
+pub const ALL: &str = "all";
+
 /// Why there is no such period.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PeriodError {
@@ -28,7 +31,7 @@ pub enum PeriodError {
     },
     /// The word means no stretch of time.
     #[error(
-        "--period {0:?} is no period; give today, yesterday, a day (2026-10-31), a month (2026-10) or a year (2026)"
+        "--period {0:?} is no period; give today, yesterday, a day (2026-10-31), a month (2026-10), a year (2026) or all"
     )]
     Stretch(String),
     /// Its end is not after its beginning.
@@ -93,6 +96,8 @@ pub struct Standpoint {
 pub struct Period {
     /// The first millisecond, and the first after it.
     pub span: Span,
+    /// Whether it begins with the first moment that the journal is about.
+    pub begins_with_journal: bool,
     /// Whether its end was not asked for: it is then now, or the moment up to which the journal speaks.
     pub is_open_ended: bool,
     /// The zone.
@@ -122,7 +127,12 @@ impl Standpoint {
         self.refuse_future("--until", until, "leave it out to bill everything up to now")?;
         let span = Span::new(milliseconds(since), milliseconds(until));
         match span.filter(|span| span.from_ms() < span.to_ms()) {
-            Some(span) => Ok(Period { span, is_open_ended, zone: self.zone.clone() }),
+            Some(span) => Ok(Period {
+                span,
+                begins_with_journal: asked.period.as_deref() == Some(ALL),
+                is_open_ended,
+                zone: self.zone.clone(),
+            }),
             None => Err(PeriodError::NoLength { since: self.show(since), until: self.show(until) }),
         }
     }
@@ -132,6 +142,7 @@ impl Standpoint {
         let refused = || PeriodError::Stretch(word.to_owned());
         let today = self.now.to_zoned_datetime(self.zone.clone()).date();
         let bounds = match word {
+            ALL => return Ok((Timestamp::UNIX_EPOCH, None)),
             "today" => Some((today, today.tomorrow())),
             "yesterday" => today.yesterday().ok().map(|day| (day, day.tomorrow())),
             _ => calendar(word).map(|(first, next)| (first, Ok(next))),
@@ -274,6 +285,7 @@ pub fn zone_name(zone: &TimeZone) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "hours of a few years")]
 mod tests {
     use super::*;
 
@@ -366,6 +378,7 @@ mod tests {
         assert!(period.is_open_ended);
         assert_eq!(period.span.to_ms(), milliseconds(here.now));
         assert!(!here.period(&whole("yesterday")).unwrap().is_open_ended);
+        assert!(here.period(&whole("all")).unwrap().begins_with_journal);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use jiff::tz::TimeZone;
 use super::Usage;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format};
+use crate::billing::{self, BillOptions, Format, JournalFiles};
 use crate::clock::Clock;
+use crate::journal::store::StateDir;
 use crate::unit::GpuUuid;
 
 const MOMENTS: &str =
@@ -31,7 +32,8 @@ pub(super) struct Bill {
     /// The first moment after the period
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     until: Option<String>,
-    /// The whole of a day, month or year: today, yesterday, 2026-10-31, 2026-10, 2026
+    /// The whole of a day, month or year (today, yesterday, 2026-10-31, 2026-10, 2026), or of the
+    /// journal: all
     #[arg(long, value_name = "WHOLE", allow_hyphen_values = true)]
     period: Option<String>,
     /// What a line stands for: account, user, program, gpu or process
@@ -73,8 +75,10 @@ enum Form {
 
 /// Makes the bill.
 pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
-    let mut source = billing::open_journal(&bill.state_dir)?;
-    billing::bill(&options(bill, clock)?, &mut *source)
+    let dir = StateDir::at(&bill.state_dir);
+    let options = options(bill, clock)?;
+    let mut source = JournalFiles::open(&dir)?;
+    billing::bill(&options, &mut source)
 }
 
 fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {

@@ -14,6 +14,7 @@ use super::canon::{self, CanonError, Canonical as _, Writer};
 use super::entry::{
     Change, CoverageEdge, Draft, Entry, Evidence, Figures, Moment, OpenFigures, SettlementFigures,
 };
+use crate::accounting::RowKey;
 use crate::settlement::Balance;
 use crate::unit::GpuUuid;
 
@@ -186,11 +187,23 @@ impl Recovered {
     /// What it contradicts; nothing is changed then.
     pub fn follow(&mut self, kept: Kept<'_>) -> Result<Entry, ChainError> {
         let entry = read(kept)?;
-        if kept.previous != self.head.hash {
-            return Err(ChainError::Previous { seq: kept.seq });
-        }
-        self.take(&entry)?;
+        self.follow_read(&entry)?;
         Ok(entry)
+    }
+
+    /// As [`Self::follow`], of an entry that [`read`] proved already.
+    ///
+    /// # Errors
+    /// What it contradicts; nothing is changed then.
+    pub fn follow_read(&mut self, entry: &Entry) -> Result<(), ChainError> {
+        let wanted = self.head.seq.checked_add(1).ok_or(ChainError::Full)?;
+        if entry.seq != wanted {
+            return Err(ChainError::Number { wanted, found: entry.seq });
+        }
+        if entry.previous != self.head.hash {
+            return Err(ChainError::Previous { seq: entry.seq });
+        }
+        self.take(entry)
     }
 
     /// Continues from an entry whose bytes are proven, the first one after `self`.
@@ -308,8 +321,9 @@ fn hash_of(
     Ok(sha256(&writer.finish()?))
 }
 
-/// The booking key's bytes, which the database keeps unique: (GPU, pid, `startTime`), and of a row without a
-/// start time everything that the driver said, which is all there is to tell two of them apart.
+/// The booking key's bytes, which the database keeps unique: (`startTime`, pid, GPU), and of a row without a
+/// start time everything that the driver said, which is all there is to tell two of them apart. The start
+/// stands first, so that keys come in about the order in which they are booked and are entered side by side.
 ///
 /// # Errors
 /// [`CanonError::TooLong`].
@@ -317,11 +331,21 @@ pub fn booking_key(
     settlement: &SettlementFigures,
     evidence: &Evidence,
 ) -> Result<Vec<u8>, CanonError> {
-    let Evidence::Settlement(evidence) = evidence else {
-        return canon::encode(&(settlement.gpu.clone(), settlement.pid));
-    };
-    match settlement.start {
-        Some(start) => canon::encode(&(settlement.gpu.clone(), (settlement.pid, start))),
-        None => canon::encode(&(Arc::<str>::from("no-start-time"), evidence.row.clone())),
+    if let Some(key) = settlement.key() {
+        return key_of_row(&key);
     }
+    match evidence {
+        Evidence::Settlement(evidence) => {
+            canon::encode(&(Arc::<str>::from("no-start-time"), evidence.row.clone()))
+        }
+        _ => canon::encode(&(settlement.gpu.clone(), settlement.pid)),
+    }
+}
+
+/// The booking key's bytes of a row that has a start time.
+///
+/// # Errors
+/// [`CanonError::TooLong`].
+pub fn key_of_row(key: &RowKey) -> Result<Vec<u8>, CanonError> {
+    canon::encode(&(key.start, (key.pid, key.gpu.clone())))
 }

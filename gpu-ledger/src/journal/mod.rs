@@ -13,6 +13,7 @@ pub mod chain;
 pub mod commitment;
 pub mod entry;
 mod forms;
+pub mod store;
 #[cfg(test)]
 mod tests;
 

@@ -77,12 +77,12 @@ impl SettlementId {
     /// Of a row.
     #[must_use]
     pub fn of(row: &Row) -> Self {
-        Self::new(&row.gpu, row.pid, row.start)
+        Self::of_parts(&row.gpu, row.pid, row.start)
     }
 
-    /// Of its parts.
+    /// Of what names a row.
     #[must_use]
-    pub fn new(gpu: &GpuUuid, pid: Pid, start: Option<WallUs>) -> Self {
+    pub fn of_parts(gpu: &GpuUuid, pid: Pid, start: Option<WallUs>) -> Self {
         let gpu = gpu.short();
         Self(match start {
             Some(start) => format!("{gpu}-{pid}-{}", start.0).into(),
@@ -143,17 +143,23 @@ impl Settlement {
     /// and never books a second time. A row of another key is none of its business: `false`.
     pub fn reread(&mut self, again: &Row) -> bool {
         let same_row = self.key().is_some() && self.key() == again.key();
-        // A reading that says nothing where the first one spoke contradicts nothing.
-        let memory = differ(&self.row.memory_peak, &again.memory_peak);
-        let utilization = differ(&self.row.utilization, &again.utilization);
-        let sums = matches!((self.row.sums, again.sums), (Some(a), Some(b)) if a != b);
-        let time = self.row.held != again.held || self.row.running != again.running;
-        let conflict = same_row && (time || memory || utilization || sums);
+        let conflict = same_row && contradicts(&self.row, again);
         if conflict {
             self.dispute = Some(DisputeReason::Conflict);
         }
         conflict
     }
+}
+
+/// Whether a later reading of one row says other figures than the one that was booked. A reading that
+/// says nothing where the first one spoke contradicts nothing.
+#[must_use]
+pub fn contradicts(booked: &Row, again: &Row) -> bool {
+    let memory = differ(&booked.memory_peak, &again.memory_peak);
+    let utilization = differ(&booked.utilization, &again.utilization);
+    let sums = matches!((booked.sums, again.sums), (Some(a), Some(b)) if a != b);
+    let time = booked.held != again.held || booked.running != again.running;
+    time || memory || utilization || sums
 }
 
 fn differ<T: PartialEq>(booked: &Observed<T>, again: &Observed<T>) -> bool {

@@ -164,6 +164,13 @@ impl Ledger {
         self.sights.gpus().iter().filter_map(|sight| sight.epoch_seq).collect()
     }
 
+    /// Numbers of the entries of holders without a row: their evidence says how old they are.
+    #[must_use]
+    pub fn rowless(&self) -> Vec<u64> {
+        let rowless = |opened: &Opened| opened.kind == OpenKind::NoDriverRow;
+        self.opened.iter().filter(|(_, one)| rowless(one)).map(|(seq, _)| *seq).collect()
+    }
+
     /// Takes the end of the journal that the entries were read from: what is open there, up to when it
     /// speaks, and what was ever booked. Called once, after the last entry.
     ///

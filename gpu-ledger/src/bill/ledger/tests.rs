@@ -26,7 +26,12 @@ fn span(from_ms: u64, to_ms: u64) -> Span {
 }
 
 fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
-    let period = Period { span, is_open_ended: false, zone: jiff::tz::TimeZone::UTC };
+    let period = Period {
+        span,
+        begins_with_journal: false,
+        is_open_ended: false,
+        zone: jiff::tz::TimeZone::UTC,
+    };
     Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new() }
 }
 
@@ -425,6 +430,16 @@ fn what_the_next_read_will_tell_is_not_yet_unknown() {
     // Of a journal that nobody writes any more, the time since is unseen.
     ask.period.span = span(0, 800_000);
     assert_eq!(report_ms(&journal, &ledger, &ask), 800_000);
+}
+
+#[test]
+fn a_bill_of_all_begins_with_the_first_moment_the_journal_is_about() {
+    let mut journal = Journal::began(50_000, 1);
+    journal.settle(60_000, Row::of("ollama", 1, 40_000, 20_000));
+    journal.mark(70_000, 1);
+    let mut ask = ask(Span::new(0, DAY_MS + 70_000).unwrap(), By::Account, SharePolicy::None);
+    ask.period.begins_with_journal = true;
+    assert_eq!(report_ms(&journal, &ledger(&journal), &ask), 30_000);
 }
 
 fn report_ms(journal: &Journal, ledger: &Ledger, ask: &Ask) -> u64 {

@@ -54,6 +54,8 @@ pub struct Outside {
     pub driver: Option<String>,
     /// Its version.
     pub driver_version: Option<String>,
+    /// Number of the last entry that was archived and was not there to be read; 0 where none is missing.
+    pub missing: u64,
     /// Start of the process behind an open entry, by the entry's number, in ms since 1970.
     pub born_ms: BTreeMap<u64, u64>,
 }
@@ -68,7 +70,7 @@ pub fn report(
     head: Head,
     outside: &Outside,
 ) -> Result<Report, BillError> {
-    let period = until_known(ledger, &ask.period);
+    let period = bounds(ledger, &ask.period);
     let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
     let bill = bill(period, &cut.books)?;
     let found = Found::of(&cut, &bill, period);
@@ -110,6 +112,7 @@ pub fn report(
         cut.line(line.account).is_some_and(|name| name.is_unknown)
     };
     let missing = Missing {
+        archived: outside.missing,
         samples: found.total.unsampled_count,
         peaks: found.total.peaks_unknown,
         lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
@@ -119,17 +122,18 @@ pub fn report(
     Ok(report)
 }
 
-/// The period, up to where the journal speaks: of a period whose end was not asked for, and with the
-/// agent at work, what is not journaled yet is left to the next bill instead of being called unseen.
-fn until_known(ledger: &Ledger, period: &Period) -> Span {
+/// The period, from where the journal begins and up to where it speaks, where those were not asked
+/// for: with the agent at work, what is not journaled yet is left to the next bill instead of being
+/// called unseen.
+fn bounds(ledger: &Ledger, period: &Period) -> Span {
     let span = period.span;
-    let Some(as_of_ms) = ledger.as_of_ms().filter(|_| period.is_open_ended && ledger.is_running())
-    else {
-        return span;
-    };
-    let is_fresh = span.to_ms().saturating_sub(as_of_ms) <= PENDING_MS_MAX;
-    let cut = Span::new(span.from_ms(), as_of_ms.min(span.to_ms()));
-    cut.filter(|cut| is_fresh && cut.length() > Ms::ZERO).unwrap_or(span)
+    let begins = ledger.earliest_ms().filter(|_| period.begins_with_journal);
+    let from_ms = begins.map_or(span.from_ms(), |ms| ms.max(span.from_ms()));
+    let as_of = ledger.as_of_ms().filter(|_| period.is_open_ended && ledger.is_running());
+    let fresh = as_of.filter(|as_of| span.to_ms().saturating_sub(*as_of) <= PENDING_MS_MAX);
+    let to_ms = fresh.map_or(span.to_ms(), |as_of| as_of.min(span.to_ms()));
+    let known = Span::new(from_ms, to_ms).filter(|known| known.length() > Ms::ZERO);
+    known.unwrap_or(span)
 }
 
 fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
@@ -358,7 +362,7 @@ fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
     let account = row.account();
     let parts = parts.filter(|_| placing.dispute.is_none());
     Settled {
-        id: SettlementId::new(gpu, placing.pid, placing.start).to_string(),
+        id: SettlementId::of_parts(gpu, placing.pid, placing.start).to_string(),
         seq: row.seq(),
         gpu_uuid: gpu.clone(),
         pid: placing.pid,

@@ -49,9 +49,10 @@ pub(super) fn possibly_lost(cut: &Cut<'_>, gpu: &CutGpu<'_>) -> Option<u64> {
     of_rows.map(|gap| gap.size).try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
-/// How many settlements lack a piece of evidence.
+/// How many settlements lack a piece of evidence, and up to which entry the journal is not here.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Missing {
+    pub(super) archived: u64,
     pub(super) samples: u64,
     pub(super) peaks: u64,
     pub(super) lines: u64,
@@ -70,6 +71,11 @@ pub(super) fn unknown(report: &Report, missing: Missing) -> Vec<UnknownLine> {
     let mut lines = Vec::new();
     if report.gpus.is_empty() {
         lines.push(line(UnknownReason::NoGpuFound, "every figure".to_owned(), false));
+    }
+    if missing.archived > 0 {
+        let subject =
+            format!("entries 1 to {}: archived, and no archive is here", missing.archived);
+        lines.push(line(UnknownReason::ValueNotAvailable, subject, false));
     }
     for open in &report.open {
         if let Some(reason) = &open.reason {

@@ -3,12 +3,16 @@
 //! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the page's
 //! way out. May not: compute a number that a pure room could, or read a driver.
 
+mod journal;
+
+pub use journal::JournalFiles;
+
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
 use crate::bill::ledger::Ledger;
-use crate::bill::period::{Asked, Period, Standpoint, moment_of};
+use crate::bill::period::{ALL, Asked, Period, PeriodError, Standpoint, moment_of};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
 use crate::bill::{By, SharePolicy, Totals, journal_line, table, text};
 use crate::clock::Clock;
@@ -106,15 +110,15 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
 }
 
-fn period(options: &BillOptions) -> anyhow::Result<Period> {
+fn period(options: &BillOptions) -> Result<Period, PeriodError> {
     let now = moment_of(options.clock.now().wall.ms());
-    let zone = options.zone.clone();
-    let mut period = Standpoint { now, zone }.period(&options.asked)?;
-    if options.format == Format::Line && options.asked == Asked::default() {
+    let standpoint = Standpoint { now, zone: options.zone.clone() };
+    let is_unasked = options.asked == Asked::default();
+    if options.format == Format::Line && is_unasked {
         // The line is cumulative: without a period it is about everything that was ever booked.
-        period.span = Span::new(0, period.span.to_ms()).unwrap_or(period.span);
+        return standpoint.period(&Asked { period: Some(ALL.to_owned()), ..Asked::default() });
     }
-    Ok(period)
+    standpoint.period(&options.asked)
 }
 
 /// The one-line form, of the period's settlements.
@@ -133,12 +137,4 @@ fn line(ledger: &Ledger, report: &Report) -> String {
     let mut line = journal_line(WallUs(at_ms.saturating_mul(1_000)), &totals);
     line.push('\n');
     line
-}
-
-/// The journal of a state directory.
-///
-/// # Errors
-/// Where there is none that can be read.
-pub fn open_journal(state_dir: &std::path::Path) -> anyhow::Result<Box<dyn Source>> {
-    anyhow::bail!("no journal can be read in {}", state_dir.display())
 }

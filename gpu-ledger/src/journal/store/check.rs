@@ -1,0 +1,351 @@
+//! `journal check`: everything that can be proven of a journal, every byte of it read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use rusqlite::types::Value;
+
+use super::database::{Database, RawEntry, argv_state};
+use super::error::StoreError;
+use super::place::StateDir;
+use super::projection::{TABLES, big, projection, small};
+use super::reader::Reader;
+use super::segment::{Growing, Segment};
+use super::side::Acknowledged;
+use crate::journal::Digest;
+use crate::journal::chain::{Head, Recovered, booking_key};
+use crate::journal::commitment::CommitmentKey;
+use crate::journal::entry::{Entry, Evidence, Figures};
+use crate::kernel::Argv;
+
+/// Faults that are told one by one; further ones are counted.
+const FAULTS_TOLD_MAX: usize = 20;
+
+/// What was checked, and what is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CheckReport {
+    /// Number of the last entry before the first one here; 0 where nothing was archived away.
+    pub base: u64,
+    /// Entries that were followed, each with its evidence.
+    pub entries: u64,
+    /// Settlements among them.
+    pub settlements: u64,
+    /// Segments that were derived again.
+    pub segments: u64,
+    /// Booked keys, those of archived settlements included.
+    pub booked_keys: u64,
+    /// Texts of arguments that are what was committed to.
+    pub argv_kept: u64,
+    /// Commitments whose text was deleted, or never kept.
+    pub argv_absent: u64,
+    /// Texts that could not be compared, as there is no key.
+    pub argv_unproven: u64,
+    /// Whether something outside the journal said where it must end.
+    pub is_witnessed: bool,
+    /// The end of the chain, as far as it could be followed.
+    pub head: Head,
+    /// The first faults.
+    pub faults: Vec<Fault>,
+    /// How many there are.
+    pub faults_total: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.faults_total == 0
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The entry it is about, where it is about one.
+    pub seq: Option<u64>,
+    /// What.
+    pub what: String,
+}
+
+/// Checks the journal of a directory.
+///
+/// # Errors
+/// Where it cannot be opened at all. What is wrong with one that can is in the report.
+pub fn check(dir: &StateDir) -> Result<CheckReport, StoreError> {
+    of_reader(&Reader::open(dir)?)
+}
+
+/// Checks one file: an archive, or the copy of a journal.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_file(path: &Path) -> Result<CheckReport, StoreError> {
+    of_reader(&Reader::open_file(path)?)
+}
+
+fn of_reader(reader: &Reader) -> Result<CheckReport, StoreError> {
+    let key = reader.key()?;
+    reader.at_one_moment(|witness| {
+        let mut checking = Checking::begin(&reader.database);
+        checking.report.is_witnessed = witness.is_some() || reader.database.origin.last.is_some();
+        checking.database_itself()?;
+        checking.chain()?;
+        checking.end(reader, witness);
+        checking.totals()?;
+        checking.arguments(key.as_ref())?;
+        Ok(checking.report)
+    })
+}
+
+struct Checking<'a> {
+    database: &'a Database,
+    report: CheckReport,
+    end: Recovered,
+    /// Rows that each table beside the chain must have.
+    rows: BTreeMap<&'static str, u64>,
+    commitments: BTreeSet<Digest>,
+}
+
+impl<'a> Checking<'a> {
+    fn begin(database: &'a Database) -> Self {
+        let report = CheckReport { base: database.origin.base, ..CheckReport::default() };
+        let rows = TABLES.iter().map(|table| (table.name, 0)).collect();
+        let end = Recovered::default();
+        Self { database, report, end, rows, commitments: BTreeSet::new() }
+    }
+
+    fn fault(&mut self, seq: Option<u64>, what: impl Into<String>) {
+        self.report.faults_total = self.report.faults_total.saturating_add(1);
+        if self.report.faults.len() < FAULTS_TOLD_MAX {
+            self.report.faults.push(Fault { seq, what: what.into() });
+        }
+    }
+
+    /// Turns what reading one thing failed with into a fault, where the rest can still be read.
+    fn told<T>(&mut self, seq: Option<u64>, read: Result<T, StoreError>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(StoreError::Damaged { what, .. }) => {
+                self.fault(seq, what);
+                None
+            }
+            Err(error) => {
+                self.fault(seq, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// SQLite's own structures: pages, indexes, types.
+    fn database_itself(&mut self) -> Result<(), StoreError> {
+        let database = self.database;
+        let fail = |cause| database.fail(cause);
+        let sql = format!("PRAGMA integrity_check({FAULTS_TOLD_MAX})");
+        let mut statement = database.connection.prepare(&sql).map_err(fail)?;
+        let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(fail)?;
+        for line in lines {
+            match line {
+                Ok(line) if line == "ok" => {}
+                Ok(line) => self.fault(None, format!("sqlite: {line}")),
+                Err(cause) => {
+                    self.fault(None, format!("sqlite: {cause}"));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every entry, followed, with its evidence and everything that is derived from it.
+    fn chain(&mut self) -> Result<(), StoreError> {
+        let database = self.database;
+        let segments = self.told(None, database.segments()).unwrap_or_default();
+        let base = database.origin.base;
+        let based = segments.iter().find(|segment| segment.last == base);
+        let Some(end) = self.told(None, database.recovered(based)) else { return Ok(()) };
+        self.carried(&end);
+        let mut growing =
+            Growing::after(base, end.head.hash, based.and_then(|segment| segment.last_mark));
+        self.end = end;
+        let mut expected = segments.iter().filter(|segment| segment.last > base);
+        let read = database.raw((base.saturating_add(1), u64::MAX), &mut |raw| {
+            let entry = raw.read().map_err(|error| database.broken(&error))?;
+            self.end.follow_read(&entry).map_err(|error| database.broken(&error))?;
+            self.entry(&raw, &entry);
+            let named = self.told(Some(entry.seq), database.named(&entry)).flatten();
+            growing.add(&entry, named.as_ref());
+            if let Some(segment) = growing.fill(&self.end) {
+                self.segment(&segment, expected.next());
+                growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
+            }
+            Ok(())
+        });
+        if self.told(None, read).is_none() {
+            let next = self.end.head.seq.saturating_add(1);
+            self.fault(Some(next), "from here on the chain could not be followed");
+        } else if expected.next().is_some() {
+            self.fault(None, "there are segments after the last entry");
+        }
+        self.report.head = self.end.head.clone();
+        Ok(())
+    }
+
+    fn segment(&mut self, derived: &Segment, found: Option<&Segment>) {
+        self.report.segments = self.report.segments.saturating_add(1);
+        if found != Some(derived) {
+            self.fault(Some(derived.last), "the segment that ends here is another than follows");
+        }
+    }
+
+    fn entry(&mut self, raw: &RawEntry, entry: &Entry) {
+        let seq = entry.seq;
+        self.report.entries = self.report.entries.saturating_add(1);
+        let columns =
+            self.database.one("SELECT kind, at_us FROM entry WHERE seq = ?", seq, |row| {
+                Ok((row.get::<_, Value>(0)?, row.get::<_, Value>(1)?))
+            });
+        let kind = Value::Text(entry.figures.kind().to_owned());
+        if self.told(Some(seq), columns) != Some(Some((kind, big(entry.at.stamp.wall.0)))) {
+            self.fault(Some(seq), "its columns say another kind or moment than its body");
+        }
+        let evidence = self.database.evidence_of(entry);
+        let Some(evidence) = self.told(Some(raw.seq), evidence) else { return };
+        self.columns(entry, &evidence);
+        if let Figures::Settlement(_) = entry.figures {
+            self.booked(entry, &evidence);
+        }
+    }
+
+    /// The entry's columns in the table of its kind.
+    fn columns(&mut self, entry: &Entry, evidence: &Evidence) {
+        let wanted = projection(entry, evidence);
+        let rows = self.rows.entry(wanted.table.name).or_insert(0);
+        *rows = rows.saturating_add(1);
+        let count = wanted.columns.len();
+        let found = self.database.one(wanted.table.select, entry.seq, |row| {
+            (0..count).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()
+        });
+        if self.told(Some(entry.seq), found) != Some(Some(wanted.columns)) {
+            let what = format!("table {} says something else than its body", wanted.table.name);
+            self.fault(Some(entry.seq), what);
+        }
+        self.commitments.extend(commitment_in(evidence));
+    }
+
+    fn booked(&mut self, entry: &Entry, evidence: &Evidence) {
+        let Figures::Settlement(settlement) = &entry.figures else { return };
+        self.report.settlements = self.report.settlements.saturating_add(1);
+        let found = booking_key(settlement, evidence)
+            .map_err(StoreError::from)
+            .and_then(|key| self.database.booked(&key, settlement.key().as_ref()));
+        let Some(found) = self.told(Some(entry.seq), found) else { return };
+        let as_booked = |booked: super::database::BookedRow| (booked.seq, booked.held_ms);
+        if found.map(as_booked) != Some((entry.seq, settlement.held.0)) {
+            self.fault(Some(entry.seq), "its row is not booked under its key");
+        }
+    }
+
+    /// What was carried over from the archive: exactly what was open at its end.
+    fn carried(&mut self, at_base: &Recovered) {
+        let database = self.database;
+        let count = self.count("SELECT count(*) FROM carried");
+        let open = u64::try_from(at_base.unresolved.len()).unwrap_or(u64::MAX);
+        // An archive keeps what the archive before it left open, too.
+        if count.is_some_and(|count| count != open) {
+            self.fault(None, "other open entries were carried over than were open");
+        }
+        for seq in at_base.unresolved.keys() {
+            let entry = self.told(Some(*seq), database.entry(*seq)).flatten();
+            let Some(entry) = entry else { continue };
+            let evidence = self.told(Some(*seq), database.evidence_of(&entry));
+            if let Some(evidence) = evidence {
+                self.columns(&entry, &evidence);
+            }
+        }
+    }
+
+    fn end(&mut self, reader: &Reader, witness: Option<Acknowledged>) {
+        let met = reader.meet_witness(&self.end, witness);
+        self.told(None, met);
+    }
+
+    fn count(&mut self, sql: &str) -> Option<u64> {
+        let counted = self.database.connection.query_row(sql, [], |row| row.get(0));
+        let counted = counted.map_err(|cause| self.database.fail(cause));
+        self.told(None, counted)
+    }
+
+    /// That nothing stands beside the chain that is not derived from it.
+    fn totals(&mut self) -> Result<(), StoreError> {
+        for table in TABLES {
+            let wanted = self.rows.get(table.name).copied();
+            let found = self.count(table.count);
+            if found.is_some() && found != wanted {
+                self.fault(None, format!("table {} has other rows than entries", table.name));
+            }
+        }
+        let evidence = self.count("SELECT count(*) FROM evidence");
+        if evidence.is_some_and(|count| count != self.report.entries) {
+            self.fault(None, "there is other evidence than of the entries");
+        }
+        let database = self.database;
+        let sql = "SELECT count(*) FROM booked WHERE seq > ?";
+        let here = database.one(sql, self.report.base, |row| row.get::<_, u64>(0))?;
+        if here != Some(self.report.settlements) {
+            self.fault(None, "there are other booked keys than settlements");
+        }
+        if let Some(count) = self.count("SELECT count(*) FROM booked") {
+            self.report.booked_keys = count;
+        }
+        Ok(())
+    }
+
+    /// Kept texts against their commitments.
+    fn arguments(&mut self, key: Option<&CommitmentKey>) -> Result<(), StoreError> {
+        let database = self.database;
+        let fail = |cause| database.fail(cause);
+        let sql = "SELECT commitment, bytes, true_length, state FROM argv";
+        let mut statement = database.connection.prepare(sql).map_err(fail)?;
+        let mut rows = statement.query([]).map_err(fail)?;
+        let mut kept = 0_u64;
+        while let Some(row) = rows.next().map_err(fail)? {
+            let commitment = Digest(row.get(0).map_err(fail)?);
+            let bytes: Vec<u8> = row.get(1).map_err(fail)?;
+            let length: Value = row.get(2).map_err(fail)?;
+            let state = argv_state(&row.get::<_, String>(3).map_err(fail)?);
+            let (Some(true_length), Some(state)) = (small(&length), state) else {
+                self.fault(None, "kept arguments are not readable");
+                continue;
+            };
+            if self.commitments.remove(&commitment) {
+                kept = kept.saturating_add(1);
+            } else {
+                self.fault(None, format!("kept arguments {commitment} are of no entry"));
+            }
+            let argv = Argv { bytes: bytes.into(), true_length, state };
+            match key {
+                Some(key) if key.commit(&argv) == commitment => {}
+                Some(_) => self.fault(
+                    None,
+                    format!("kept arguments {commitment} are not what was committed to"),
+                ),
+                None => {
+                    self.report.argv_unproven = self.report.argv_unproven.saturating_add(1);
+                }
+            }
+        }
+        self.report.argv_kept = kept;
+        self.report.argv_absent = u64::try_from(self.commitments.len()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+/// The commitment to arguments that evidence holds.
+pub(super) fn commitment_in(evidence: &Evidence) -> Option<Digest> {
+    let identity = match evidence {
+        Evidence::Settlement(evidence) => evidence.identity.as_ref(),
+        Evidence::Open(evidence) => evidence.identity.as_ref(),
+        _ => None,
+    };
+    identity.and_then(|identity| identity.argv.commitment)
+}

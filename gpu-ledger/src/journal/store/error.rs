@@ -1,0 +1,154 @@
+//! What the store refuses, and what the disk does to it.
+
+use std::path::PathBuf;
+
+use crate::journal::ChainError;
+use crate::journal::canon::CanonError;
+
+/// Why the journal cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is none.
+    #[error("{} has no journal (ledger.db); name another directory with --state-dir, or start the \
+             daemon once", path.display())]
+    Missing {
+        /// In which directory.
+        path: PathBuf,
+    },
+    /// Another process writes it.
+    #[error("{} is written by {}; there is one daemon a journal: stop that one first", path.display(),
+            holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// The pid that it left in the lock file, where it did.
+        holder: Option<u32>,
+    },
+    /// A file system whose locks do not keep a second writer of another host out.
+    #[error("{} lies on {kind}, where a second writer on another host is not kept out; keep the \
+             journal on a local disk", path.display())]
+    Network {
+        /// The directory.
+        path: PathBuf,
+        /// Which file system.
+        kind: &'static str,
+    },
+    /// Others could replace the journal.
+    #[error("{} can be written by other users (mode {mode:o}); chmod go-w it, or name another \
+             directory", path.display())]
+    Writable {
+        /// Which directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file or directory of ours is another user's, no regular file, or has several names.
+    #[error("{} is not ours to use: {what}", path.display())]
+    Strange {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// No journal of this product. It was left as it is.
+    #[error("{} is not a journal of gpu-ledger: {what}; it was left as it is, move it away to begin \
+             a new journal", path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// A newer version made it.
+    #[error("{} has schema version {found}, this gpu-ledger knows {known}; use the newer gpu-ledger \
+             that wrote it", path.display())]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest one known here.
+        known: u32,
+    },
+    /// Entries that were acknowledged are not there any more.
+    #[error("{} ends with entry {found}, but entry {witnessed} was acknowledged: the database or its \
+             -wal file was truncated, removed or replaced by an older copy; restore it, or move \
+             ledger.head away to go on from entry {found}", path.display())]
+    LostEntries {
+        /// Which file.
+        path: PathBuf,
+        /// Last entry found.
+        found: u64,
+        /// Last entry that was acknowledged.
+        witnessed: u64,
+    },
+    /// The database contradicts itself.
+    #[error("{} is damaged: {what}; keep it as it is, see `gpu-ledger journal check`, and restore a \
+             copy", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// What is entered, or what was read back, contradicts the chain.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// What is entered has no canonical bytes.
+    #[error(transparent)]
+    Canon(#[from] CanonError),
+    /// The disk is full. Nothing was written, and it can be tried again.
+    #[error("no space left for {}; nothing of this was entered, free some and it goes on", path.display())]
+    Full {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Somebody else holds the database. Nothing was written, and it can be tried again.
+    #[error("{} is held by another program for too long; close what has it open", path.display())]
+    Busy {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// An earlier error left it open what is on the disk.
+    #[error("{} must be opened again: {cause}", path.display())]
+    Poisoned {
+        /// Which file.
+        path: PathBuf,
+        /// The error that did it.
+        cause: String,
+    },
+    /// SQLite failed.
+    #[error("{}: {cause}", path.display())]
+    Database {
+        /// Which file.
+        path: PathBuf,
+        /// How.
+        #[source]
+        cause: rusqlite::Error,
+    },
+    /// A system call failed.
+    #[error("cannot {doing} {}: {cause}", path.display())]
+    Io {
+        /// What was to be done.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// Nothing can be archived.
+    #[error("nothing to archive: {why}")]
+    NothingToArchive {
+        /// Why.
+        why: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the same call can succeed later, on the same open store.
+    #[must_use]
+    pub const fn can_be_retried(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Busy { .. } | Self::Chain(_) | Self::Canon(_))
+    }
+}

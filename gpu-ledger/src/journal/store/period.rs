@@ -1,0 +1,179 @@
+//! Everything that bears on a period, proven, without reading the rest.
+
+use std::collections::BTreeSet;
+
+use super::database::Database;
+use super::error::StoreError;
+use super::reader::Reader;
+use super::segment::{End, Growing, Reach, Segment, meet};
+use crate::journal::chain::Recovered;
+use crate::journal::entry::Entry;
+
+/// What a reading of a period ended with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeriodRead {
+    /// The end of the whole journal: what is open, what was ever booked, up to when.
+    pub end: Recovered,
+    /// The last mark, be it outside the period.
+    pub last_mark: Option<Entry>,
+    /// Number of the last entry that was archived away: a bill of a period that begins before the first
+    /// entry after it needs the archives too. 0 where none was.
+    pub base: u64,
+    /// Entries that were visited.
+    pub visited: u64,
+}
+
+impl Reader {
+    /// Gives `visit` every entry that bears on the wall-clock milliseconds `[from_ms, to_ms)`, in order of
+    /// number and each once:
+    /// settlements whose span, or the moment they were read at, meets it; gaps that meet it; every edge of
+    /// an epoch and of coverage; corrections and conflicts about an entry that meets it, with that entry,
+    /// wherever they stand; marks in it that have a note; the last mark before every edge of coverage, and
+    /// everything from the last mark of all on. Further entries may come. What is open at the end is in
+    /// [`PeriodRead::end`].
+    ///
+    /// **What was visited is worth nothing unless this returns `Ok`**: that nothing is missing is known
+    /// at the end.
+    ///
+    /// # Errors
+    /// Those of the database, of which [`StoreError::Damaged`] and [`StoreError::LostEntries`] say that no
+    /// figure can be given.
+    pub fn period(
+        &self,
+        from_ms: u64,
+        to_ms: u64,
+        mut visit: impl FnMut(Entry),
+    ) -> Result<PeriodRead, StoreError> {
+        self.at_one_moment(|witness| {
+            let segments = self.database.segments()?;
+            let tail = Tail::read(&self.database, segments.last())?;
+            self.meet_witness(&tail.end, witness)?;
+            let mut reading = Reading {
+                database: &self.database,
+                wanted: wanted(&segments, &tail, (from_ms, to_ms), self.base()),
+                last_mark: tail.growing.last_mark,
+                visited: 0,
+                visit: &mut visit,
+            };
+            reading.segments(&segments, (from_ms, to_ms))?;
+            reading.tail(tail.entries);
+            let visited = reading.visited;
+            let base = self.base();
+            let last_mark = match tail.growing.last_mark.filter(|seq| *seq > base) {
+                Some(seq) => self.database.entry(seq)?,
+                None => None,
+            };
+            Ok(PeriodRead { end: tail.end, last_mark, base, visited })
+        })
+    }
+}
+
+/// What stands after the last segment: fewer entries than a segment has, always read.
+pub(super) struct Tail {
+    pub(super) entries: Vec<Entry>,
+    pub(super) growing: Growing,
+    pub(super) end: Recovered,
+}
+
+impl Tail {
+    pub(super) fn read(database: &Database, last: Option<&Segment>) -> Result<Self, StoreError> {
+        let mut end = database.recovered(last)?;
+        let last_mark = last.and_then(|segment| segment.last_mark);
+        let mut growing = Growing::after(end.head.seq, end.head.hash, last_mark);
+        let mut entries = Vec::new();
+        database.follow(&mut end, u64::MAX, &mut |entry| {
+            let named = database.named(&entry)?;
+            growing.add(&entry, named.as_ref());
+            entries.push(entry);
+            Ok(())
+        })?;
+        Ok(Self { entries, growing, end })
+    }
+}
+
+/// Numbers of the entries that bear on a period one by one, with those that they are about.
+fn wanted(segments: &[Segment], tail: &Tail, period: Reach, base: u64) -> BTreeSet<u64> {
+    let far = segments.iter().flat_map(|segment| &segment.far).chain(&tail.growing.far);
+    far.filter(|far| meet((far.from, far.to), period))
+        .flat_map(|far| [Some(far.seq), far.of].into_iter().flatten())
+        // What was archived is in the archive.
+        .filter(|seq| *seq > base)
+        .collect()
+}
+
+struct Reading<'a> {
+    database: &'a Database,
+    wanted: BTreeSet<u64>,
+    last_mark: Option<u64>,
+    visited: u64,
+    visit: &'a mut dyn FnMut(Entry),
+}
+
+impl Reading<'_> {
+    /// Reads segments that bear on the period whole, runs of them in one go, and of the others what
+    /// bears on it by itself.
+    fn segments(&mut self, segments: &[Segment], period: Reach) -> Result<(), StoreError> {
+        let base = self.database.origin.base;
+        let mut run: &[Segment] = &[];
+        for (place, segment) in segments.iter().enumerate() {
+            let follows_mark = self.last_mark.is_some_and(|mark| mark <= segment.last);
+            let is_near = segment.last > base && (follows_mark || segment.is_near(period));
+            if is_near {
+                // Grows the run by this segment: runs are made of neighbours.
+                let begin = place.saturating_sub(run.len());
+                run = segments.get(begin..=place).unwrap_or_default();
+                continue;
+            }
+            self.run(segments, std::mem::take(&mut run))?;
+            self.singly(segment)?;
+        }
+        self.run(segments, run)
+    }
+
+    /// One entry after the other, each proven to follow.
+    fn run(&mut self, segments: &[Segment], run: &[Segment]) -> Result<(), StoreError> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
+        let database = self.database;
+        let before = segments.iter().take_while(|segment| segment.last < first.first).last();
+        let mut end = database.recovered(before)?;
+        let mut edges = run.iter().peekable();
+        database.proven((first.first, last.last), &mut |entry| {
+            end.follow_read(&entry).map_err(|error| database.broken(&error))?;
+            if let Some(segment) = edges.next_if(|segment| segment.last == entry.seq)
+                && segment.end != End::of(&end)
+            {
+                let what = format!("the segment that ends with entry {}", segment.last);
+                return Err(database.damaged(&what));
+            }
+            self.give(entry);
+            Ok(())
+        })?;
+        if end.head.seq == last.last {
+            Ok(())
+        } else {
+            Err(database.damaged(&format!("entry {} is missing", end.head.seq.saturating_add(1))))
+        }
+    }
+
+    fn singly(&mut self, segment: &Segment) -> Result<(), StoreError> {
+        let range = segment.first..=segment.last;
+        let numbers: Vec<u64> = self.wanted.range(range).copied().collect();
+        for seq in numbers {
+            let missing = || self.database.damaged(&format!("entry {seq} is missing"));
+            let entry = self.database.entry(seq)?.ok_or_else(missing)?;
+            self.give(entry);
+        }
+        Ok(())
+    }
+
+    fn tail(&mut self, entries: Vec<Entry>) {
+        for entry in entries {
+            self.give(entry);
+        }
+    }
+
+    fn give(&mut self, entry: Entry) {
+        self.visited = self.visited.saturating_add(1);
+        (self.visit)(entry);
+    }
+}

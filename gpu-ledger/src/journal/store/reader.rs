@@ -1,0 +1,213 @@
+//! Readers: beside a writing daemon, on a read-only file system, or of an archive.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::database::{Database, OpenIdentity, failed};
+use super::error::StoreError;
+use super::place::{Place, StateDir};
+use super::schema;
+use super::side::{Acknowledged, Witness};
+use super::writer::JOURNAL;
+use crate::accounting::RowKey;
+use crate::journal::Digest;
+use crate::journal::chain::Recovered;
+use crate::journal::commitment::CommitmentKey;
+use crate::journal::entry::{Entry, Evidence};
+use crate::kernel::Argv;
+
+/// How long a reader waits for whoever recovers or archives the journal at this moment.
+const BUSY_MS: u64 = 5_000;
+
+/// A journal, read and never written.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) database: Database,
+    /// Of a journal in its state directory: where its witness and key lie.
+    place: Option<Place>,
+    is_immutable: bool,
+}
+
+impl Reader {
+    /// Opens the journal of a directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], and those of a journal that is not ours, of another version, or damaged.
+    pub fn open(dir: &StateDir) -> Result<Self, StoreError> {
+        let place = Place::of(dir)?;
+        if !place.has_plain(JOURNAL)? {
+            return Err(StoreError::Missing { path: place.path });
+        }
+        let path = place.file(JOURNAL);
+        Self::over(&path, Some(place))
+    }
+
+    /// Opens one file: an archive, or the copy of a journal. Nothing outside it says where it should end.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_file(path: &Path) -> Result<Self, StoreError> {
+        let path = std::fs::canonicalize(path).map_err(|cause| StoreError::Io {
+            doing: "find",
+            path: path.to_owned(),
+            cause,
+        })?;
+        Self::over(&path, None)
+    }
+
+    fn over(path: &Path, place: Option<Place>) -> Result<Self, StoreError> {
+        schema::refuse_foreign(path)?;
+        let (connection, is_immutable) = connect(path)?;
+        let mut database = Database::over(connection, path.to_owned())?;
+        database.connection.pragma_update(None, "query_only", true).map_err(failed(path))?;
+        schema::refuse_other_versions(&database)?;
+        schema::compare(&database)?;
+        database.read_origin()?;
+        Ok(Self { database, place, is_immutable })
+    }
+
+    /// Whether it was opened as a file that nobody changes, since nothing else was possible: what a
+    /// writer does meanwhile is not seen.
+    #[must_use]
+    pub const fn is_immutable(&self) -> bool {
+        self.is_immutable
+    }
+
+    /// Number of the last entry that was archived away; 0 where none was.
+    #[must_use]
+    pub const fn base(&self) -> u64 {
+        self.database.origin.base
+    }
+
+    /// Sixteen bytes that this journal and all its archives have in common, and no other journal.
+    #[must_use]
+    pub fn journal(&self) -> &[u8] {
+        &self.database.origin.journal
+    }
+
+    /// The end of the chain as of now, from the last segment on proven entry by entry.
+    ///
+    /// # Errors
+    /// Those of the database; [`StoreError::LostEntries`].
+    pub fn end(&self) -> Result<Recovered, StoreError> {
+        self.at_one_moment(|witness| {
+            let segments = self.database.segments()?;
+            let mut end = self.database.recovered(segments.last())?;
+            self.database.follow(&mut end, u64::MAX, &mut |_| Ok(()))?;
+            self.meet_witness(&end, witness)?;
+            Ok(end)
+        })
+    }
+
+    /// The number of the settlement that a row was booked by.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn is_booked(&self, key: &RowKey) -> Result<Option<u64>, StoreError> {
+        self.at_one_moment(|_| self.database.is_booked(key))
+    }
+
+    /// An entry by its number, proven by its hash.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn entry(&self, seq: u64) -> Result<Option<Entry>, StoreError> {
+        self.database.entry(seq)
+    }
+
+    /// What an entry rests on, proven by its digest.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn evidence(&self, seq: u64) -> Result<Option<Evidence>, StoreError> {
+        self.database.evidence(seq)
+    }
+
+    /// Arguments, where they are kept and were not deleted.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+        self.database.argv(commitment)
+    }
+
+    /// What is open, with what named it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn open_identities(&self) -> Result<Vec<OpenIdentity>, StoreError> {
+        let end = self.end()?;
+        self.database.open_identities(&end)
+    }
+
+    /// The key of argument commitments, where it lies beside the journal and can be read.
+    pub(super) fn key(&self) -> Result<Option<CommitmentKey>, StoreError> {
+        self.place.as_ref().map_or(Ok(None), Place::kept_key)
+    }
+
+    /// Reads from one snapshot. The witness is read first: it is never before the database then.
+    pub(super) fn at_one_moment<T>(
+        &self,
+        read: impl FnOnce(Option<Acknowledged>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let witness = self.place.as_ref().map(Witness::read).transpose()?.flatten();
+        let transaction = self
+            .database
+            .connection
+            .unchecked_transaction()
+            .map_err(failed(&self.database.path))?;
+        let value = read(witness)?;
+        drop(transaction);
+        Ok(value)
+    }
+
+    /// That what was acknowledged, or what the archive was closed with, is there.
+    pub(super) fn meet_witness(
+        &self,
+        end: &Recovered,
+        witness: Option<Acknowledged>,
+    ) -> Result<(), StoreError> {
+        if let Some(last) = self.database.origin.last
+            && last != end.head.seq
+        {
+            let what = format!("it ends with entry {}, it was closed with {last}", end.head.seq);
+            return Err(self.database.damaged(&what));
+        }
+        self.database.meet_witness(end, witness)
+    }
+}
+
+/// A read-only connection, and whether the file had to be taken as unchanging.
+fn connect(path: &Path) -> Result<(Connection, bool), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let opened = Connection::open_with_flags(path, flags).and_then(|connection| {
+        connection.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(connection)
+    });
+    match opened {
+        Ok(connection) => Ok((connection, false)),
+        // In WAL mode a reader needs the shared-memory file, which cannot be made here.
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if matches!(error.code, ErrorCode::CannotOpen | ErrorCode::ReadOnly) =>
+        {
+            let log = path.with_extension("db-wal");
+            match std::fs::metadata(&log) {
+                Ok(found) if found.len() > 0 => {
+                    let doing = "read without writing beside it";
+                    let cause = std::io::Error::other(
+                        "entries stand in its -wal file; copy the directory to where it can be written",
+                    );
+                    Err(StoreError::Io { doing, path: path.to_owned(), cause })
+                }
+                _ => schema::open_immutable(path)
+                    .map(|connection| (connection, true))
+                    .map_err(failed(path)),
+            }
+        }
+        Err(cause) => Err(failed(path)(cause)),
+    }
+}

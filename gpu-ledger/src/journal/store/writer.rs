@@ -1,0 +1,555 @@
+//! The one writer.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params, params_from_iter};
+
+use super::database::{BookedRow, Database, OpenIdentity, argv_word};
+use super::error::StoreError;
+use super::period::Tail;
+use super::place::{Lock, Place, StateDir, Warning};
+use super::projection::{big, projection};
+use super::schema;
+use super::segment::Growing;
+use super::side::{Acknowledged, Ballast, Witness};
+use crate::accounting::RowKey;
+use crate::journal::Digest;
+use crate::journal::chain::{Head, Recovered, Sealed, booking_key};
+use crate::journal::commitment::CommitmentKey;
+use crate::journal::entry::{
+    ConflictFigures, Draft, Entry, Evidence, Figures, KeptArgv, SettlementEvidence,
+    SettlementFigures,
+};
+use crate::kernel::Argv;
+use crate::settlement::contradicts;
+
+/// The database's name in the state directory.
+pub(super) const JOURNAL: &str = "ledger.db";
+/// How long a commit waits for somebody who has the database open in another program.
+const BUSY_MS: u32 = 5_000;
+/// Pages of write-ahead log after which it is written into the database: 4 MiB, SQLite's own default.
+/// Done here and not by SQLite, which does not tell when a sync fails on the way.
+const CHECKPOINT_PAGES: u64 = 1_000;
+/// What a transaction takes at least: a page of each table and index that it touches.
+const TRANSACTION_PAGES: u64 = 12;
+/// Bytes of entries that fill a page, counted twice: they are split when they are full.
+const PAGE_BYTES: usize = 2_048;
+/// Largest the log's file stays once it was written back while nobody read.
+const WAL_BYTES_MAX: i64 = 64 << 20;
+
+/// The open journal. One at a time per directory; what it reports is on the disk.
+#[derive(Debug)]
+pub struct Store {
+    database: Database,
+    place: Place,
+    key: CommitmentKey,
+    witness: Witness,
+    ballast: Ballast,
+    warnings: Vec<Warning>,
+    state: State,
+    /// The error after which it is not known what is on the disk.
+    poison: Option<String>,
+    log_pages: u64,
+    /// Last: given back when everything else is closed.
+    _lock: Lock,
+}
+
+/// What moves forward with a commit, and not without one.
+#[derive(Clone, Debug)]
+struct State {
+    end: Recovered,
+    growing: Growing,
+}
+
+/// What became of the drafts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// Of each, in order.
+    pub outcomes: Vec<Outcome>,
+    /// The end of the chain now.
+    pub head: Head,
+}
+
+/// What became of a draft.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It is an entry.
+    Entered {
+        /// Its number.
+        seq: u64,
+    },
+    /// Its row is booked already, with the same figures. Nothing was entered.
+    Reoffered {
+        /// Number of the settlement.
+        of: u64,
+    },
+    /// Its row is booked already, with other figures.
+    Conflicting {
+        /// Number of the settlement.
+        of: u64,
+        /// Number of the conflict that was entered; `None` where these figures are entered already.
+        seq: Option<u64>,
+    },
+}
+
+impl Appended {
+    /// Rows that were booked already.
+    #[must_use]
+    pub fn reoffered(&self) -> usize {
+        self.outcomes.iter().filter(|one| matches!(one, Outcome::Reoffered { .. })).count()
+    }
+
+    /// Conflicts that were entered.
+    #[must_use]
+    pub fn conflicts(&self) -> usize {
+        let entered = |one: &&Outcome| matches!(one, Outcome::Conflicting { seq: Some(_), .. });
+        self.outcomes.iter().filter(entered).count()
+    }
+}
+
+impl Store {
+    /// Opens the journal of a directory for writing; makes directory, key and journal where they are
+    /// missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`] where another process writes it; those of a directory or file that is not
+    /// to be trusted; those of a journal that is not ours, newer, damaged or shorter than it was.
+    pub fn open(dir: &StateDir) -> Result<(Self, Recovered), StoreError> {
+        let (place, volatile) = Place::prepare(dir)?;
+        let lock = place.lock()?;
+        Self::open_locked(place, lock, volatile)
+    }
+
+    pub(super) fn open_locked(
+        place: Place,
+        lock: Lock,
+        volatile: Option<Warning>,
+    ) -> Result<(Self, Recovered), StoreError> {
+        let mut warnings: Vec<Warning> = volatile.into_iter().collect();
+        let witnessed = Witness::read(&place)?;
+        if !place.has_plain(JOURNAL)? {
+            if let Some(Acknowledged { seq, .. }) = witnessed {
+                let path = place.file(JOURNAL);
+                return Err(StoreError::LostEntries { path, found: 0, witnessed: seq });
+            }
+            schema::make_in_place(&place, JOURNAL)?;
+        }
+        let database = open_database(&place)?;
+        let Tail { growing, end, .. } = Tail::read(&database, database.segments()?.last())?;
+        let state = State { end, growing };
+        database.meet_witness(&state.end, witnessed)?;
+        let has_entries = state.end.head.seq > 0;
+        let (key, made) = place.commitment_key()?;
+        if made && has_entries {
+            warnings.push(Warning::KeyMadeAnew);
+        }
+        if witnessed.is_none() && has_entries {
+            warnings.push(Warning::NoWitness);
+        }
+        let mut witness = Witness::make(&place)?;
+        if has_entries {
+            acknowledge(&mut witness, &place, &state.end)?;
+        }
+        let (ballast, cause) = Ballast::make(&place);
+        warnings.extend(cause.map(|cause| Warning::NoBallast { cause }));
+        let end = state.end.clone();
+        let store = Self {
+            database,
+            place,
+            key,
+            witness,
+            ballast,
+            warnings,
+            state,
+            poison: None,
+            log_pages: 0,
+            _lock: lock,
+        };
+        Ok((store, end))
+    }
+
+    /// What whoever runs this should be told.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The end of the chain, and what is open.
+    #[must_use]
+    pub const fn end(&self) -> &Recovered {
+        &self.state.end
+    }
+
+    /// The key that arguments are committed to with.
+    #[must_use]
+    pub const fn commitment_key(&self) -> &CommitmentKey {
+        &self.key
+    }
+
+    /// Enters drafts, all or none, and returns when they are on the disk. A settlement of a row that is
+    /// booked is not entered again: where it says other figures than were booked, a conflict is.
+    ///
+    /// # Errors
+    /// Those that [`StoreError::can_be_retried`] are about leave everything as it was. After any other the
+    /// store says [`StoreError::Poisoned`] for ever: whether the drafts are on the disk is then not known, and
+    /// opening it again tells.
+    pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Appended, StoreError> {
+        self.refuse_poisoned()?;
+        let appended = self.enter(drafts);
+        if let Err(error) = &appended
+            && !error.can_be_retried()
+        {
+            self.poison = Some(error.to_string());
+        }
+        appended
+    }
+
+    /// As [`Self::append`], with the space that is kept in reserve: for the entry that says that the disk
+    /// was full.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    pub fn append_from_reserve(&mut self, drafts: Vec<Draft>) -> Result<Appended, StoreError> {
+        self.refuse_poisoned()?;
+        self.ballast.free(&self.place)?;
+        self.append(drafts)
+    }
+
+    fn refuse_poisoned(&self) -> Result<(), StoreError> {
+        match &self.poison {
+            None => Ok(()),
+            Some(cause) => {
+                let (path, cause) = (self.database.path.clone(), cause.clone());
+                Err(StoreError::Poisoned { path, cause })
+            }
+        }
+    }
+
+    fn enter(&mut self, drafts: Vec<Draft>) -> Result<Appended, StoreError> {
+        let mut pages = TRANSACTION_PAGES;
+        let (state, outcomes) = {
+            let transaction = begin(&self.database)?;
+            let mut entering =
+                Entering { database: &self.database, state: self.state.clone(), bytes: 0 };
+            let mut outcomes = Vec::with_capacity(drafts.len());
+            for draft in drafts {
+                outcomes.push(entering.draft(draft)?);
+            }
+            let filled = u64::try_from(entering.bytes / PAGE_BYTES).unwrap_or(u64::MAX);
+            pages = pages.saturating_add(filled);
+            transaction.commit().map_err(|cause| self.database.fail(cause))?;
+            (entering.state, outcomes)
+        };
+        // From here on it is on the disk, and only from here on.
+        self.state = state;
+        self.log_pages = self.log_pages.saturating_add(pages);
+        if self.state.end.head.seq > 0 {
+            acknowledge(&mut self.witness, &self.place, &self.state.end)?;
+        }
+        if self.log_pages >= CHECKPOINT_PAGES {
+            self.checkpoint("PASSIVE")?;
+        }
+        self.ballast.restore(&self.place).or_else(|error| match error {
+            // The entries are on the disk. That the reserve has no room yet is no error of theirs.
+            StoreError::Full { .. } => Ok(()),
+            error => Err(error),
+        })?;
+        Ok(Appended { outcomes, head: self.state.end.head.clone() })
+    }
+
+    /// Writes the log into the database, where SQLite itself would pass an error over. That there is no
+    /// room for it is none: the log has it all.
+    fn checkpoint(&mut self, how: &str) -> Result<(), StoreError> {
+        self.log_pages = 0;
+        let sql = format!("PRAGMA wal_checkpoint({how})");
+        match self.database.connection.query_row(&sql, [], |_| Ok(())) {
+            Ok(()) => Ok(()),
+            Err(cause) => match self.database.fail(cause) {
+                StoreError::Full { .. } | StoreError::Busy { .. } => Ok(()),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// The number of the settlement that a row was booked by.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn is_booked(&self, key: &RowKey) -> Result<Option<u64>, StoreError> {
+        self.database.is_booked(key)
+    }
+
+    /// An entry by its number, proven by its hash.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn entry(&self, seq: u64) -> Result<Option<Entry>, StoreError> {
+        self.database.entry(seq)
+    }
+
+    /// What an entry rests on, proven by its digest.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn evidence(&self, seq: u64) -> Result<Option<Evidence>, StoreError> {
+        self.database.evidence(seq)
+    }
+
+    /// Arguments, where they are kept and were not deleted.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+        self.database.argv(commitment)
+    }
+
+    /// What is open, with what named it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn open_identities(&self) -> Result<Vec<OpenIdentity>, StoreError> {
+        self.database.open_identities(&self.state.end)
+    }
+
+    /// Deletes the text of arguments: overwritten in the database and gone from its log when this returns,
+    /// unless somebody reads at this moment. How many there were.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn forget_argv(&mut self, commitments: &[Digest]) -> Result<usize, StoreError> {
+        self.refuse_poisoned()?;
+        let forgotten = self.forget(commitments).and_then(|count| {
+            self.checkpoint("TRUNCATE")?;
+            Ok(count)
+        });
+        if let Err(error) = &forgotten
+            && !error.can_be_retried()
+        {
+            self.poison = Some(error.to_string());
+        }
+        forgotten
+    }
+
+    fn forget(&self, commitments: &[Digest]) -> Result<usize, StoreError> {
+        let fail = |cause| self.database.fail(cause);
+        let transaction = begin(&self.database)?;
+        let mut count = 0_usize;
+        for commitment in commitments {
+            let sql = "DELETE FROM argv WHERE commitment = ?";
+            let deleted = transaction.execute(sql, params![commitment.0]).map_err(fail)?;
+            count = count.saturating_add(deleted);
+        }
+        transaction.commit().map_err(fail)?;
+        Ok(count)
+    }
+
+    /// Closes it, so that the database stands in one file.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn close(self) -> Result<(), StoreError> {
+        let path = self.database.path;
+        let closed = self.database.connection.close();
+        closed.map_err(|(_, cause)| super::database::failed(&path)(cause))
+    }
+
+    pub(super) fn parts(self) -> (Database, Place, Lock) {
+        (self.database, self.place, self._lock)
+    }
+}
+
+/// A write transaction. Nobody writes beside us: the lock says so, and the borrow within the process.
+fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
+    Transaction::new_unchecked(&database.connection, TransactionBehavior::Immediate)
+        .map_err(|cause| database.fail(cause))
+}
+
+fn acknowledge(witness: &mut Witness, place: &Place, end: &Recovered) -> Result<(), StoreError> {
+    let acknowledged = Acknowledged { seq: end.head.seq, hash: end.head.hash };
+    witness.write(acknowledged).map_err(|cause| StoreError::Io {
+        doing: "write",
+        path: place.file("ledger.head"),
+        cause,
+    })
+}
+
+/// Opens the database as a writer does.
+pub(super) fn open_database(place: &Place) -> Result<Database, StoreError> {
+    let path = place.file(JOURNAL);
+    if !place.has_plain(JOURNAL)? {
+        return Err(StoreError::Missing { path: place.path.clone() });
+    }
+    schema::refuse_foreign(&path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let opened = Connection::open_with_flags(&path, flags);
+    let connection = opened.map_err(super::database::failed(&path))?;
+    let mut database = Database::over(connection, path)?;
+    schema::bring_up_to_date(&mut database)?;
+    set_up_for_writing(&database)?;
+    schema::compare(&database)?;
+    database.read_origin()?;
+    if database.origin.last.is_some() {
+        return Err(database.damaged("it is an archive, which is complete and takes no more"));
+    }
+    Ok(database)
+}
+
+fn set_up_for_writing(database: &Database) -> Result<(), StoreError> {
+    let fail = |cause| database.fail(cause);
+    let connection = &database.connection;
+    connection.busy_timeout(std::time::Duration::from_millis(BUSY_MS.into())).map_err(fail)?;
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(fail)?;
+    if mode != "wal" {
+        return Err(database.damaged(&format!("it stays in journal mode {mode}, WAL is needed")));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(fail)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(fail)?;
+    for (pragma, value) in [
+        ("journal_size_limit", WAL_BYTES_MAX),
+        ("wal_autocheckpoint", 0),
+        // What is deleted is overwritten: text of arguments is deleted for a reason.
+        ("secure_delete", 1),
+    ] {
+        connection.pragma_update_and_check(None, pragma, value, |_| Ok(())).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// A transaction at work.
+struct Entering<'a> {
+    database: &'a Database,
+    state: State,
+    bytes: usize,
+}
+
+impl Entering<'_> {
+    fn draft(&mut self, draft: Draft) -> Result<Outcome, StoreError> {
+        let Draft { at, figures, evidence, argv } = draft;
+        let Figures::Settlement(settlement) = &figures else {
+            let seq = self.enter(Draft { at, figures, evidence, argv })?;
+            return Ok(Outcome::Entered { seq });
+        };
+        let key = booking_key(settlement, &evidence)?;
+        let found = self.database.booked(&key, settlement.key().as_ref())?;
+        let Some(booked) = found else {
+            let held = settlement.held.0;
+            let seq = self.enter(Draft { at, figures, evidence, argv })?;
+            self.insert(
+                "INSERT INTO booked VALUES (?, ?, ?)",
+                vec![Value::Blob(key), big(seq), big(held)],
+            )?;
+            return Ok(Outcome::Entered { seq });
+        };
+        let of = booked.seq;
+        let Evidence::Settlement(again) = evidence else { return Ok(Outcome::Reoffered { of }) };
+        if !self.is_contradicted(booked, settlement, &again)? {
+            return Ok(Outcome::Reoffered { of });
+        }
+        let read_at = settlement.read_at;
+        let SettlementEvidence { row, seen, .. } = *again;
+        let conflict = Evidence::Conflict { row: Box::new(row), seen };
+        if self.is_known(of, &conflict)? {
+            return Ok(Outcome::Conflicting { of, seq: None });
+        }
+        let figures = Figures::Conflict(ConflictFigures { of, read_at });
+        let seq = self.enter(Draft { at, figures, evidence: conflict, argv: None })?;
+        Ok(Outcome::Conflicting { of, seq: Some(seq) })
+    }
+
+    /// Whether a row says other figures than were booked under its key.
+    fn is_contradicted(
+        &self,
+        booked: BookedRow,
+        settlement: &SettlementFigures,
+        again: &SettlementEvidence,
+    ) -> Result<bool, StoreError> {
+        if booked.seq <= self.database.origin.base {
+            // Its evidence lies in an archive; its milliseconds were kept.
+            return Ok(booked.held_ms != settlement.held.0);
+        }
+        let seq = booked.seq;
+        match self.database.evidence(seq)? {
+            Some(Evidence::Settlement(first)) => Ok(contradicts(&first.row, &again.row)),
+            _ => Err(self.database.damaged(&format!("entry {seq} is booked and is no settlement"))),
+        }
+    }
+
+    /// Whether a conflict of the same contents is entered already.
+    fn is_known(&self, of: u64, conflict: &Evidence) -> Result<bool, StoreError> {
+        let Evidence::Conflict { row, .. } = conflict else { return Ok(false) };
+        let fail = |cause| self.database.fail(cause);
+        let sql = "SELECT seq FROM conflict WHERE of = ? ORDER BY seq";
+        let mut statement = self.database.connection.prepare_cached(sql).map_err(fail)?;
+        let known = statement.query_map(params![big(of)], |row| row.get(0)).map_err(fail)?;
+        for seq in known.collect::<rusqlite::Result<Vec<u64>>>().map_err(fail)? {
+            match self.database.evidence(seq)? {
+                Some(Evidence::Conflict { row: known, .. }) if known == *row => return Ok(true),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Seals a draft and writes every row of it.
+    fn enter(&mut self, draft: Draft) -> Result<u64, StoreError> {
+        let (evidence, argv) = (draft.evidence.clone(), draft.argv.clone());
+        let Sealed { entry, body, evidence: bytes } = self.state.end.seal(draft)?;
+        self.bytes = self.bytes.saturating_add(body.len()).saturating_add(bytes.len());
+        let columns = projection(&entry, &evidence);
+        self.insert(
+            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)",
+            vec![
+                big(entry.seq),
+                Value::Text(entry.figures.kind().to_owned()),
+                big(entry.at.stamp.wall.0),
+                Value::Blob(body),
+                blob(entry.evidence),
+                blob(entry.previous),
+                blob(entry.hash),
+            ],
+        )?;
+        let evidence = vec![big(entry.seq), Value::Blob(bytes)];
+        self.insert("INSERT INTO evidence VALUES (?, ?)", evidence)?;
+        self.insert(columns.table.insert, columns.columns)?;
+        if let Some(KeptArgv { commitment, argv }) = argv {
+            self.keep(commitment, &argv)?;
+        }
+        let named = self.database.named(&entry)?;
+        self.state.growing.add(&entry, named.as_ref());
+        self.seal_segment()?;
+        Ok(entry.seq)
+    }
+
+    fn seal_segment(&mut self) -> Result<(), StoreError> {
+        let Some(segment) = self.state.growing.fill(&self.state.end) else { return Ok(()) };
+        let (body, digest) = segment.sealed()?;
+        let columns = vec![big(segment.first), big(segment.last), Value::Blob(body), blob(digest)];
+        self.insert("INSERT INTO segment VALUES (?, ?, ?, ?)", columns)?;
+        self.state.growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
+        Ok(())
+    }
+
+    fn keep(&self, commitment: Digest, argv: &Argv) -> Result<(), StoreError> {
+        if self.database.argv(commitment)?.is_some() {
+            return Ok(());
+        }
+        let state = Value::Text(argv_word(argv.state)?);
+        let bytes = Value::Blob(argv.bytes.to_vec());
+        let columns = vec![blob(commitment), bytes, big(argv.true_length), state];
+        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?)", columns)
+    }
+
+    fn insert(&self, sql: &str, columns: Vec<Value>) -> Result<(), StoreError> {
+        let fail = |cause| self.database.fail(cause);
+        let mut statement = self.database.connection.prepare_cached(sql).map_err(fail)?;
+        statement.execute(params_from_iter(columns)).map_err(fail)?;
+        Ok(())
+    }
+}
+
+pub(super) fn blob(digest: Digest) -> Value {
+    Value::Blob(digest.0.to_vec())
+}
