@@ -183,7 +183,7 @@ impl Ledger {
             .retain(|seq, opened| opened.ended.is_some() || end.unresolved.contains_key(seq));
         for (seq, open) in &end.unresolved {
             if !self.opened.contains_key(seq) {
-                self.take_open(*seq, open);
+                self.hold(*seq, open);
             }
         }
         if let Some(last) = end.last {
@@ -264,6 +264,12 @@ impl Ledger {
 
     fn take_open(&mut self, seq: u64, figures: &OpenFigures) {
         let gpu = self.gpu(&figures.gpu);
+        self.sights.good_until(gpu, figures.first_seen.began.wall.ms());
+        self.hold(seq, figures);
+    }
+
+    fn hold(&mut self, seq: u64, figures: &OpenFigures) {
+        let gpu = self.gpu(&figures.gpu);
         let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), figures.uid);
         let mut opened = Opened {
             kind: figures.kind,
@@ -274,7 +280,6 @@ impl Ledger {
             basis: figures.basis,
             ended: None,
         };
-        self.sights.good_until(gpu, opened.first_seen_ms);
         if let Some(account) = self.moved.get(&seq) {
             opened.whose.account = *account;
         }

@@ -19,6 +19,7 @@ use crate::journal::chain::sha256;
 use crate::journal::entry::OpenKind;
 use crate::settlement::{Account as AccountOf, SettlementId};
 use crate::unit::{GpuUuid, Ms, Span};
+use crate::unknown::NamelessReason;
 
 /// The name of the account of those whose name nobody knows.
 const UNATTRIBUTED: &str = "unattributed";
@@ -242,16 +243,25 @@ fn shares(bill: &Bill<LineKey>, policy: SharePolicy, found: &Found) -> Result<Sh
         let divided = divide(&line.statement.shared_between, policy, &weights)?;
         undivided = undivided.checked_add(divided.undivided).ok_or(overflow.clone())?;
         for (key, share) in divided.shares {
-            let sum = if key.reason.is_some() {
-                shares.reasons.entry((line.gpu.clone(), key)).or_insert(Ms::ZERO)
-            } else {
-                shares.lines.entry(key).or_insert(Ms::ZERO)
+            let sum = match key.reason {
+                Some(reason) if is_on(bill, &line.gpu, reason) => {
+                    shares.reasons.entry((line.gpu.clone(), key)).or_insert(Ms::ZERO)
+                }
+                None if bill.accounts.iter().any(|line| line.account == key) => {
+                    shares.lines.entry(key).or_insert(Ms::ZERO)
+                }
+                // It shared, and nothing of it is booked that a share could stand beside.
+                Some(_) | None => &mut undivided,
             };
             *sum = sum.checked_add(share).ok_or(overflow.clone())?;
         }
     }
     shares.undivided = Some(undivided);
     Ok(shares)
+}
+
+fn is_on(bill: &Bill<LineKey>, gpu: &GpuUuid, reason: NamelessReason) -> bool {
+    bill.unattributed.iter().any(|line| line.gpu == *gpu && line.reason == reason)
 }
 
 fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {

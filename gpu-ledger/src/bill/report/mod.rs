@@ -71,7 +71,8 @@ pub struct Report {
     /// Their milliseconds: spans within the period, and the driver's figures of those that have no
     /// interval to trust.
     pub span_ms_total: u128,
-    /// Shared time that the policy could not divide; null where none was asked for.
+    /// Shared time that the policy could not divide, or that fell on a holder who is on no line (disputed,
+    /// or open without a name); null where no policy was asked for.
     pub undivided_ms: Option<Ms>,
     /// When and what could be seen.
     pub coverage: CoverageLines,

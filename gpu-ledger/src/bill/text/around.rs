@@ -71,7 +71,7 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
         writeln!(
             page,
             "  {} {:<10} {:>6} settlements {:>20} ms raw",
-            cell(&safe(&line.account), 24),
+            cell(&safe(&line.account), NAME_WIDTH),
             line.reason,
             line.count,
             line.raw_ms
@@ -216,7 +216,7 @@ pub(super) fn write_left_out(page: &mut String, report: &Report) -> fmt::Result 
     let Some(left_out) = &report.left_out else { return Ok(()) };
     writeln!(
         page,
-        "\nleft out as asked: {} GPUs; {} accounts and names, {} settlements, {} ms",
+        "\nleft out as asked: {} GPUs, {} lines\n  with {} settlements and {} ms on the GPUs above",
         left_out.gpus, left_out.accounts, left_out.settlements, left_out.span_ms_total
     )
 }

@@ -61,11 +61,11 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "time zone {}", clip(&safe(&period.zone), 68))?;
     let hash: String = report.journal_head.hash.chars().take(16).collect();
     let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
-    writeln!(page, "as of {as_of}, journal {}:{hash}\n", report.journal_head.seq)
+    writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)
 }
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
-    writeln!(page, "{}", clip(&title(gpu), 80))?;
+    writeln!(page, "\n{}", clip(&title(gpu), 80))?;
     let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
     writeln!(
         page,
@@ -165,11 +165,8 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
         return Ok(());
     }
     let share = report.undivided_ms.map_or(String::new(), |_| format!("share ({})", report.share));
-    writeln!(
-        page,
-        "\nsampled: evidence beside the bill, in no total\n  {:WIDE_NAME_WIDTH$} {:>12} {:>10} {:>16}",
-        "", "busy", "peak", share
-    )?;
+    let head = format!("  {:WIDE_NAME_WIDTH$} {:>12} {:>10} {share:>16}", "", "busy", "peak");
+    writeln!(page, "\nsampled: evidence beside the bill, in no total\n{}", head.trim_end())?;
     for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
         let share = line.share_ms.map_or(String::new(), |share| share.to_string());
         let row = format!(
