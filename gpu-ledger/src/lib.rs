@@ -40,6 +40,10 @@
 //!   always reported as such.
 #![deny(unsafe_code)]
 
+// Made histories are shared with the tests of the built library, which know this crate by its name.
+#[cfg(test)]
+extern crate self as gpu_ledger;
+
 pub mod accounting;
 pub mod bill;
 pub mod billing;

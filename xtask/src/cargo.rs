@@ -18,19 +18,26 @@ pub(crate) fn build_release(packages: &[&str]) -> anyhow::Result<Artifacts> {
     build_as(packages, true)
 }
 
+/// Builds an example of a package as users get the package.
+pub(crate) fn build_example(package: &str, example: &str) -> anyhow::Result<PathBuf> {
+    built(&["--package", package, "--example", example, "--release"])?.named(example)
+}
+
 fn build_as(packages: &[&str], release: bool) -> anyhow::Result<Artifacts> {
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    built(&packages.chain(release.then_some("--release")).collect::<Vec<_>>())
+}
+
+fn built(arguments: &[&str]) -> anyhow::Result<Artifacts> {
     let mut command = cargo();
-    command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
-    for package in packages {
-        command.args(["--package", package]);
-    }
     command
-        .args(release.then_some("--release"))
+        .args(["build", "--quiet", "--message-format=json-render-diagnostics"])
+        .args(arguments)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     let built = command.output().context("cannot start cargo")?;
-    ensure!(built.status.success(), "cargo build {}: {}", packages.join(" "), built.status);
+    ensure!(built.status.success(), "cargo build {}: {}", arguments.join(" "), built.status);
     let messages = String::from_utf8(built.stdout).context("cargo's messages are no text")?;
     Ok(Artifacts(messages.lines().flat_map(files).collect()))
 }

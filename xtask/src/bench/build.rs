@@ -14,3 +14,8 @@ pub(super) fn simulator() -> anyhow::Result<(PathBuf, PathBuf)> {
     let built = cargo::build_release(&["nvsim", "nvsim-nvml"])?;
     Ok((built.named("nvsim")?, built.named("libnvsim_nvml.so")?))
 }
+
+/// The program that fills and reads journals.
+pub(super) fn journal_load() -> anyhow::Result<PathBuf> {
+    cargo::build_example("gpu-ledger", "journal_load")
+}

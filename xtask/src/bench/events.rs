@@ -282,12 +282,17 @@ fn mount_tracefs() {
     }
 }
 
-/// The machine and the versions, a line each.
-fn surroundings() -> anyhow::Result<Vec<String>> {
-    let mut lines = vec![
+/// The machine and our own version, a line each.
+pub(super) fn surroundings_without_peers() -> anyhow::Result<Vec<String>> {
+    Ok(vec![
         format!("{}, gpu-ledger {}", printed("date", &["-u", "+%F %R UTC"]), commit()),
         format!("Linux {}, {}", printed("uname", &["-rm"]), processors()?),
-    ];
+    ])
+}
+
+/// The machine and the versions, a line each.
+fn surroundings() -> anyhow::Result<Vec<String>> {
+    let mut lines = surroundings_without_peers()?;
     let versions = ["libbpf-tools", "bpftrace", "forkstat"].map(|package| {
         let version = printed("dpkg-query", &["-W", "-f", "${Version}", package]);
         format!("{package} {version}")
@@ -310,7 +315,7 @@ fn processors() -> anyhow::Result<String> {
     Ok(format!("{cpus} × {model}"))
 }
 
-fn load_average() -> anyhow::Result<String> {
+pub(super) fn load_average() -> anyhow::Result<String> {
     let text = fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
     Ok(text.split(' ').next().context("an empty /proc/loadavg")?.to_owned())
 }
@@ -335,7 +340,7 @@ fn command_line() -> String {
         .join(" ")
 }
 
-fn default_output() -> PathBuf {
+pub(super) fn default_output() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).join("BENCHMARKS.md")
 }

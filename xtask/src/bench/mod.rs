@@ -11,6 +11,7 @@
 mod build;
 mod events;
 mod guard;
+mod journal;
 mod measure;
 mod page;
 mod paired;
@@ -35,10 +36,13 @@ enum Benchmark {
     /// The tracer's cost on what it traces, and its CPU, memory and misses beside execsnoop,
     /// bpftrace and forkstat (needs root)
     Events(events::Options),
+    /// A journal of a million settlements: how fast it is written, opened and read
+    Journal(journal::Options),
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     match &options.benchmark {
         Benchmark::Events(options) => events::run(options),
+        Benchmark::Journal(options) => journal::run(options),
     }
 }

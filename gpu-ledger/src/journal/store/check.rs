@@ -174,8 +174,10 @@ impl<'a> Checking<'a> {
             self.entry(&raw, &entry);
             let named = self.told(Some(entry.seq), database.named(&entry)).flatten();
             growing.add(&entry, named.as_ref());
-            if let Some(segment) = growing.fill(&self.end) {
-                self.segment(&segment, expected.next());
+            if let Some(mut segment) = growing.fill(&self.end) {
+                let found = expected.next();
+                believe_of_archived(&mut segment, found, base);
+                self.segment(&segment, found);
                 growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
             }
             Ok(())
@@ -337,6 +339,17 @@ impl<'a> Checking<'a> {
         self.report.argv_kept = kept;
         self.report.argv_absent = u64::try_from(self.commitments.len()).unwrap_or(u64::MAX);
         Ok(())
+    }
+}
+
+/// What a correction of an archived entry bears on was derived when that entry was here.
+fn believe_of_archived(derived: &mut Segment, found: Option<&Segment>, base: u64) {
+    let Some(found) = found else { return };
+    for (derived, found) in derived.far.iter_mut().zip(&found.far) {
+        let is_of_archived = derived.of.is_some_and(|of| of <= base);
+        if is_of_archived && (derived.seq, derived.of) == (found.seq, found.of) {
+            (derived.from, derived.to) = (found.from, found.to);
+        }
     }
 }
 

@@ -11,13 +11,13 @@ use crate::journal::ChainError;
 use crate::journal::entry::Entry;
 
 /// Entries that are proven in one go.
-const CHUNK_ENTRIES: usize = 256;
+const CHUNK_ENTRIES: usize = if cfg!(test) { 5 } else { 256 };
 /// Further threads at most: one reader of one database feeds no more.
 const WORKERS_MAX: usize = 3;
 /// Chunks under way per thread. What is under way is what this holds in memory.
 const CHUNKS_PER_WORKER: usize = 3;
 /// Fewer entries than this are proven where they are read.
-const PARALLEL_ENTRIES_MIN: u64 = 2_048;
+const PARALLEL_ENTRIES_MIN: u64 = if cfg!(test) { 48 } else { 2_048 };
 
 type Chunk = Vec<RawEntry>;
 type Proven = Result<Vec<Entry>, ChainError>;

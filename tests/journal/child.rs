@@ -1,0 +1,145 @@
+//! A process of its own that writes a journal: this test binary again, with one test and a role.
+//!
+//! It books rows 1, 2, 3, …, a row a pid, and goes on after what it finds booked; like a driver it offers
+//! the last rows again at every start. What it is told is on the disk it says on its output.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use gpu_ledger::journal::store::{Outcome, StateDir, Store, StoreError};
+use gpu_ledger::unknown::GapCause;
+
+use crate::made::{self, EPOCH_MS, Job};
+
+const ROLE: &str = "GPU_LEDGER_TEST_ROLE";
+const DIRECTORY: &str = "GPU_LEDGER_TEST_DIRECTORY";
+/// Rows that a start offers again.
+const OFFERED_AGAIN: u32 = 50;
+/// Attempts after which a disk that stays full is given up.
+const ATTEMPTS_MAX: u32 = 10_000;
+
+/// The row of a pid.
+pub(crate) fn job(pid: u32) -> Job {
+    Job::of(pid, EPOCH_MS + u64::from(pid) * 1_000, u64::from(pid))
+}
+
+/// A child at work.
+pub(crate) struct Writer {
+    pub(crate) process: Child,
+    pub(crate) lines: BufReader<ChildStdout>,
+}
+
+/// Starts a child in a role: `write` until killed, `forty` batches, or `hold` until its input ends.
+pub(crate) fn start(role: &str, directory: &Path, variables: &[(&str, &OsStr)]) -> Writer {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "child::works", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DIRECTORY, directory)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap());
+    Writer { process, lines }
+}
+
+impl Writer {
+    /// The next thing it says; `None` where it ended.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            // The harness speaks on the same output, in front of the first word too.
+            if let Some((_, said)) = line.split_once("journal-child: ") {
+                return Some(said.trim().to_owned());
+            }
+        }
+    }
+
+    /// Everything it still says, until it ends.
+    pub(crate) fn rest(mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.line() {
+            lines.push(line);
+        }
+        self.process.wait().unwrap();
+        lines
+    }
+}
+
+fn say(what: &str) {
+    // One write: a line is there whole or not at all when this process is killed.
+    let line = format!("journal-child: {what}\n");
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
+    std::io::stdout().flush().unwrap();
+}
+
+#[test]
+fn works() {
+    let (Some(role), Some(directory)) = (std::env::var_os(ROLE), std::env::var_os(DIRECTORY))
+    else {
+        // Only started by other tests.
+        return;
+    };
+    let mut store = match Store::open(&StateDir::at(directory)) {
+        Ok((store, _)) => store,
+        Err(StoreError::Held { holder, .. }) => {
+            return say(&format!("held {}", holder.map_or(0, |pid| pid)));
+        }
+        Err(error) => return say(&format!("error {error}")),
+    };
+    say(&format!("open {}", std::process::id()));
+    match role.to_str().unwrap() {
+        "hold" => {
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        }
+        "write" => write(&mut store, u32::MAX, 7),
+        "forty" => write(&mut store, 40, 20),
+        role => panic!("no role {role}"),
+    }
+}
+
+fn write(store: &mut Store, batches: u32, batch_max: u32) {
+    let booked: u64 = store.end().head.booked.values().map(|balance| balance.count).sum();
+    let mut done = booked as u32;
+    let key = store.commitment_key().clone();
+    let again = (done.saturating_sub(OFFERED_AGAIN) + 1)..=done;
+    let offered = again.map(|pid| job(pid).draft(Some(&key))).collect();
+    let appended = store.append(offered).expect("what is offered again changes nothing");
+    assert!(appended.outcomes.iter().all(|one| matches!(one, Outcome::Reoffered { .. })));
+    let mut full = false;
+    for number in 0..batches {
+        let more = 1 + number % batch_max;
+        let drafts = || (1..=more).map(|n| job(done + n).draft(Some(&key))).collect::<Vec<_>>();
+        let mut attempts = 0;
+        loop {
+            match store.append(drafts()) {
+                Ok(_) => break,
+                Err(StoreError::Full { .. }) if attempts < ATTEMPTS_MAX => {
+                    full = true;
+                    attempts += 1;
+                    say("full");
+                }
+                Err(error) => {
+                    say(&format!("error {error}"));
+                    // Whoever asks again gets no other answer.
+                    let again = store.append(drafts());
+                    assert!(matches!(again, Err(StoreError::Poisoned { .. })), "{again:?}");
+                    return;
+                }
+            }
+        }
+        done += more;
+        if std::mem::take(&mut full) {
+            let gap = made::gap(GapCause::DiskFull, EPOCH_MS, EPOCH_MS + 1);
+            store.append_from_reserve(vec![gap]).expect("there is room again");
+        }
+        say(&format!("ack {done}"));
+    }
+}

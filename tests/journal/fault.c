@@ -1,0 +1,48 @@
+/* Loaded before libc into a process that writes a journal: makes calls of SQLite fail.
+   FAULT_SYNC=N      the Nth fsync or fdatasync fails with EIO, and only that one
+   FAULT_WRITE=N     writes N to N+FAULT_WRITES-1 fail with ENOSPC
+   Only SQLite's calls are counted: the product's own do not take these ways. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static long number(const char *name, long absent) {
+    const char *text = getenv(name);
+    return text ? atol(text) : absent;
+}
+
+static int sync_fails(void) {
+    static long calls;
+    return ++calls == number("FAULT_SYNC", -1);
+}
+
+int fsync(int fd) {
+    static int (*real)(int);
+    if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+    if (sync_fails()) { errno = EIO; return -1; }
+    return real(fd);
+}
+
+int fdatasync(int fd) {
+    static int (*real)(int);
+    if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    if (sync_fails()) { errno = EIO; return -1; }
+    return real(fd);
+}
+
+static int write_fails(void) {
+    static long calls;
+    long first = number("FAULT_WRITE", -1), now = ++calls;
+    return first > 0 && now >= first && now < first + number("FAULT_WRITES", 1);
+}
+
+/* SQLite calls pwrite; the product's own files go through pwrite64 or past libc. */
+ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset) {
+    static ssize_t (*real)(int, const void *, size_t, off_t);
+    if (!real) real = (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+    if (write_fails()) { errno = ENOSPC; return -1; }
+    return real(fd, bytes, count, offset);
+}

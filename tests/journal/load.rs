@@ -1,0 +1,122 @@
+//! What `cargo xtask bench journal` measures: fills a journal, opens it, reads periods of it, each in a
+//! process of its own. Prints `name value` lines; times are nanoseconds.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark's program: it times, and stops where it cannot go on"
+)]
+
+#[path = "made.rs"]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    missing_docs,
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "shared with tests"
+)]
+mod made;
+
+use std::time::Instant;
+
+use gpu_ledger::journal::store::{Reader, StateDir, Store};
+use gpu_ledger::journal::{Entry, Figures};
+
+use made::{DAY_MS, EPOCH_MS, Job};
+
+/// Settlements are spread over this many days.
+const DAYS: u64 = 365;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["fill", path, count, batch] => {
+            fill(&StateDir::at(path), count.parse().unwrap(), batch.parse().unwrap());
+        }
+        ["open", path] => open(&StateDir::at(path)),
+        ["day", path] => {
+            let from = EPOCH_MS + DAYS / 2 * DAY_MS;
+            period(&StateDir::at(path), from, from + DAY_MS);
+        }
+        ["all", path] => period(&StateDir::at(path), 0, u64::MAX),
+        _ => panic!("fill DIR COUNT BATCH, open DIR, day DIR or all DIR"),
+    }
+    println!("rss_kib {}", status("VmRSS"));
+    println!("peak_kib {}", status("VmHWM"));
+}
+
+/// A field of this process's status, in KiB.
+fn status(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn told(name: &str, from: Instant) {
+    println!("{name} {}", from.elapsed().as_nanos());
+}
+
+fn fill(dir: &StateDir, count: u32, batch: u32) {
+    let (mut store, _) = Store::open(dir).unwrap();
+    let key = store.commitment_key().clone();
+    let apart = DAYS * DAY_MS / u64::from(count);
+    let mut writing = std::time::Duration::ZERO;
+    let mut wal_bytes = 0;
+    let wal = dir.path().join("ledger.db-wal");
+    let mut done = 0;
+    while done < count {
+        let last = count.min(done + batch);
+        let drafts = (done..last)
+            .map(|number| {
+                // Like a pool of workers: pids recur, jobs take minutes, eight GPUs.
+                let start = EPOCH_MS + u64::from(number) * apart;
+                let mut job =
+                    Job::of(1_000 + number % 30_000, start, 60_000 + u64::from(number % 600_000));
+                job.gpu = u64::from(number % 8);
+                job.draft(Some(&key))
+            })
+            .collect();
+        let began = Instant::now();
+        store.append(drafts).unwrap();
+        writing += began.elapsed();
+        done = last;
+        wal_bytes = wal_bytes.max(std::fs::metadata(&wal).map_or(0, |found| found.len()));
+    }
+    println!("write_ns {}", writing.as_nanos());
+    println!("wal_bytes_max {wal_bytes}");
+    store.close().unwrap();
+    println!("file_bytes {}", std::fs::metadata(dir.journal()).unwrap().len());
+}
+
+fn open(dir: &StateDir) {
+    let began = Instant::now();
+    let (store, recovered) = Store::open(dir).unwrap();
+    told("open_ns", began);
+    println!("entries {}", recovered.head.seq);
+    drop(store);
+}
+
+fn period(dir: &StateDir, from_ms: u64, to_ms: u64) {
+    let began = Instant::now();
+    let reader = Reader::open(dir).unwrap();
+    told("open_ns", began);
+    let mut settlements = 0_u64;
+    let mut held = 0_u128;
+    let take = |entry: Entry| {
+        if let Figures::Settlement(settlement) = entry.figures {
+            settlements += 1;
+            held += u128::from(settlement.held.0);
+        }
+    };
+    let read = reader.period(from_ms, to_ms, take).unwrap();
+    told("read_ns", began);
+    println!("visited {}", read.visited);
+    println!("settlements {settlements}");
+    if (from_ms, to_ms) == (0, u64::MAX) {
+        let booked: u128 = read.end.head.booked.values().map(|balance| balance.held_ms).sum();
+        assert_eq!(booked, held, "the sums of everything are what was ever booked");
+    }
+}
