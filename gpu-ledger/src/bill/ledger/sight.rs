@@ -192,10 +192,10 @@ impl Sights {
     /// A mark says that every holder of a GPU was seen up to here, if it was in sight at all.
     pub(super) fn marked_until(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
-            let marked = sight.now.map(|(marked, _)| until(marked, at_ms));
+            // The last mark alone decides: a reader of a part is given no earlier one of its run.
+            let marked = sight.now.map(|(marked, _)| until(Span::at(marked.from_ms()), at_ms));
             sight.now = marked.map(|marked| (marked, marked));
-            let answered = sight.answered_ms.0.max(Some(at_ms));
-            sight.answered_ms = (answered, answered);
+            sight.answered_ms = (Some(at_ms), Some(at_ms));
         }
     }
 

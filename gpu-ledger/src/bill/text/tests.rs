@@ -19,7 +19,7 @@ const HOUR: u64 = 60 * MINUTE;
 fn morning() -> Journal {
     let mut journal = Journal::began(30 * MINUTE, 2);
     journal.open(30 * MINUTE, OpenKind::NoDriverRow, 1, 1_308, 0, program("voice-daemon"));
-    let resident = journal.open(HOUR + 40, OpenKind::Row, 0, 2_488, HOUR, program("llama-server"));
+    journal.open(HOUR + 40, OpenKind::Row, 0, 2_488, HOUR, program("llama-server"));
     for job in 0..20 {
         let name = if job % 4 == 0 { "whisper-cli" } else { "xtts\u{1b}[2J 語音合成服務" };
         let start_ms = HOUR + u64::from(job) * 7 * MINUTE;
