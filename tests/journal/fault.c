@@ -1,7 +1,7 @@
 /* Loaded before libc into a process that writes a journal: makes calls of SQLite fail.
    FAULT_SYNC=N      the Nth fsync or fdatasync fails with EIO, and only that one
    FAULT_WRITE=N     writes N to N+FAULT_WRITES-1 fail with ENOSPC
-   Only SQLite's calls are counted: the product's own do not take these ways. */
+   Only SQLite's calls are counted: the product's own do not pass through libc. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,10 +39,10 @@ static int write_fails(void) {
     return first > 0 && now >= first && now < first + number("FAULT_WRITES", 1);
 }
 
-/* SQLite calls pwrite; the product's own files go through pwrite64 or past libc. */
-ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset) {
-    static ssize_t (*real)(int, const void *, size_t, off_t);
-    if (!real) real = (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+/* With 64-bit offsets, as SQLite is compiled, its pwrite is this one. */
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t offset) {
+    static ssize_t (*real)(int, const void *, size_t, off64_t);
+    if (!real) real = (ssize_t (*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, "pwrite64");
     if (write_fails()) { errno = ENOSPC; return -1; }
     return real(fd, bytes, count, offset);
 }

@@ -24,6 +24,12 @@ use nvsim::random::Random;
 pub const EPOCH_MS: u64 = 1_700_000_000_000;
 pub const DAY_MS: u64 = 86_400_000;
 
+/// A folder that goes with its handle; in memory where there is such a place. What these tests ask does
+/// not depend on how long a disk takes to sync, and there are thousands of syncs in them.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 pub fn stamp(ms: u64) -> Stamp {
     let ns = ms.saturating_sub(EPOCH_MS).saturating_mul(1_000_000);
     Stamp { boot: BootNs(ns), mono_ns: ns, wall: WallUs(ms.saturating_mul(1_000)) }

@@ -50,7 +50,7 @@ pub struct Store {
     poison: Option<String>,
     log_pages: u64,
     /// Last: given back when everything else is closed.
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// What moves forward with a commit, and not without one.
@@ -162,7 +162,7 @@ impl Store {
             state,
             poison: None,
             log_pages: 0,
-            _lock: lock,
+            lock,
         };
         Ok((store, end))
     }
@@ -353,7 +353,7 @@ impl Store {
     }
 
     pub(super) fn parts(self) -> (Database, Place, Lock) {
-        (self.database, self.place, self._lock)
+        (self.database, self.place, self.lock)
     }
 }
 
@@ -365,10 +365,11 @@ fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
 
 fn acknowledge(witness: &mut Witness, place: &Place, end: &Recovered) -> Result<(), StoreError> {
     let acknowledged = Acknowledged { seq: end.head.seq, hash: end.head.hash };
+    // Not "full", which would say that nothing was entered: it was, and opening it again tells.
     witness.write(acknowledged).map_err(|cause| StoreError::Io {
         doing: "write",
         path: place.file("ledger.head"),
-        cause,
+        cause: cause.into(),
     })
 }
 

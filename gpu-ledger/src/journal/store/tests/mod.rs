@@ -3,7 +3,6 @@
 
 #[expect(
     unreachable_pub,
-    missing_docs,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     reason = "shared with the tests of the built library"
@@ -29,7 +28,7 @@ struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(made::folder())
     }
 
     fn path(&self) -> &Path {
