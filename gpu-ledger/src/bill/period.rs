@@ -61,9 +61,7 @@ pub enum PeriodError {
     #[error("--period is beginning and end in one word; leave --since and --until out beside it")]
     Both,
     /// A zone that is not known.
-    #[error(
-        "the time zone {0:?} is not known; give --utc, or set TZ to a zone such as Europe/Berlin"
-    )]
+    #[error("no time zone: {0}; give --utc, or set TZ to a zone such as Europe/Berlin")]
     Zone(String),
 }
 
