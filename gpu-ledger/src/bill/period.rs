@@ -283,7 +283,6 @@ pub fn zone_name(zone: &TimeZone) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "hours of a few years")]
 mod tests {
     use super::*;
 

@@ -147,7 +147,7 @@ impl Settled {
 
 impl Opened {
     /// Since when it held the GPU, as far as that is known.
-    pub(super) fn from_ms(&self) -> u64 {
+    pub(super) fn since_ms(&self) -> u64 {
         match (self.kind, self.start) {
             (OpenKind::Row, Some(start)) => start.ms(),
             _ => self.first_seen_ms,
@@ -289,7 +289,7 @@ impl Ledger {
     fn span_of(&self, opened: &Opened) -> Option<Span> {
         let answered = || self.sights.of(opened.whose.gpu).and_then(Sight::answered_ms);
         let end_ms = opened.ended.map(|ended| ended.last_seen_ms).or_else(answered)?;
-        Span::new(opened.from_ms(), end_ms)
+        Span::new(opened.since_ms(), end_ms)
     }
 
     fn holder(&self, seq: u64, opened: &Opened, span: Option<Span>, line: LineKey) -> Holder {

@@ -148,7 +148,7 @@ impl Ledger {
     #[must_use]
     pub fn earliest_ms(&self) -> Option<u64> {
         let settled = self.settled.iter().map(Settled::earliest_ms);
-        let opened = self.opened.values().map(Opened::from_ms);
+        let opened = self.opened.values().map(Opened::since_ms);
         settled.chain(opened).chain(self.sights.earliest_ms()).min()
     }
 

@@ -141,7 +141,7 @@ impl Sights {
     pub(super) fn earliest_ms(&self) -> Option<u64> {
         let seen = self.gpus.iter().flat_map(Sight::spans);
         let runs = self.runs.iter().map(|run| run.span.from_ms());
-        seen.map(|span| span.from_ms()).chain(runs).min()
+        seen.map(Span::from_ms).chain(runs).min()
     }
 
     pub(super) fn agent_began(&mut self, at_ms: u64, process_events: bool) {

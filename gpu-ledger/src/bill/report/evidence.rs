@@ -22,19 +22,16 @@ impl Sampled {
     /// One settlement more, with what it got of the period.
     pub(super) fn add(&mut self, row: &CutRow<'_>, parts: Parts) {
         let (whole, within) = (row.placing().held.0, parts.held().0);
-        match row.busy() {
-            Some(busy) => {
-                // What was busy outside of the period is at most what lies outside.
-                let outside = whole.saturating_sub(within);
-                self.low = self.low.saturating_add(busy.low.0.saturating_sub(outside));
-                self.high = self.high.saturating_add(busy.high.0.min(within));
-                self.has_samples = true;
-            }
-            None => {
-                self.high = self.high.saturating_add(within);
-                self.unsampled = self.unsampled.saturating_add(within);
-                self.unsampled_count = self.unsampled_count.saturating_add(1);
-            }
+        if let Some(busy) = row.busy() {
+            // What was busy outside of the period is at most what lies outside.
+            let outside = whole.saturating_sub(within);
+            self.low = self.low.saturating_add(busy.low.0.saturating_sub(outside));
+            self.high = self.high.saturating_add(busy.high.0.min(within));
+            self.has_samples = true;
+        } else {
+            self.high = self.high.saturating_add(within);
+            self.unsampled = self.unsampled.saturating_add(within);
+            self.unsampled_count = self.unsampled_count.saturating_add(1);
         }
         match row.memory_peak() {
             Some(peak) => self.peak = self.peak.max(Some(peak)),

@@ -138,7 +138,8 @@ pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result 
     let coverage = &report.coverage;
     match (&coverage.start, &coverage.end) {
         (Some(start), Some(end)) => {
-            writeln!(page, "process events {start} to {end}\n  {} covered", coverage.covered_ms)?
+            let covered = coverage.covered_ms;
+            writeln!(page, "process events {start} to {end}\n  {covered} covered")?;
         }
         _ => writeln!(page, "process events: none were received in the period")?,
     }

@@ -10,7 +10,7 @@ use crate::bill::{By, SharePolicy, bill};
 use crate::journal::Figures;
 use crate::journal::entry::OpenKind;
 use crate::random::{Random, histories};
-use crate::unit::Span;
+use crate::unit::{Span, WallUs};
 use crate::unknown::{DisputeReason, GapCause};
 
 /// Every figure of a bill that is a sum over time, by what it is of.
@@ -60,7 +60,9 @@ fn sums(report: &Report) -> BTreeMap<String, u128> {
 
 fn plus(a: BTreeMap<String, u128>, b: BTreeMap<String, u128>) -> BTreeMap<String, u128> {
     let mut sums = a;
-    b.into_iter().for_each(|(key, ms)| *sums.entry(key).or_insert(0) += ms);
+    for (key, ms) in b {
+        *sums.entry(key).or_insert(0) += ms;
+    }
     sums
 }
 
@@ -217,12 +219,14 @@ fn handed_over(random: &mut Random, journal: &Journal, period: Span) -> Ledger {
         wanted[place] |= match &entry.figures {
             Figures::Settlement(one) => {
                 let read = one.read_at.wall.ms();
-                let start = one.start.map_or(read, |start| start.ms());
+                let start = one.start.map_or(read, WallUs::ms);
                 meets(start.min(read), read.max(start.saturating_add(one.held.0)))
             }
             Figures::Gap(gap) => meets(gap.from.wall.ms(), gap.to.wall.ms()),
-            Figures::Epoch(_) | Figures::Coverage(_) => true,
-            Figures::Correction(_) | Figures::Conflict(_) => true,
+            Figures::Epoch(_)
+            | Figures::Coverage(_)
+            | Figures::Correction(_)
+            | Figures::Conflict(_) => true,
             Figures::Open(_) | Figures::Mark(_) => false,
         };
         if let Figures::Correction(correction) = &entry.figures {
