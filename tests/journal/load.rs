@@ -3,6 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark's program: it times, and stops where it cannot go on"
 )]
