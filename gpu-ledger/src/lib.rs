@@ -27,6 +27,8 @@
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
 //! | [`config`] | the configuration file, checked | that file |
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
+//! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -49,6 +51,7 @@ extern crate self as gpu_ledger;
 
 pub mod accounting;
 pub mod bill;
+pub mod billing;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -62,8 +65,10 @@ pub mod kernel;
 pub mod metrics;
 pub mod mode;
 mod observer;
+mod output;
 #[cfg(test)]
 mod random;
+pub mod rendering;
 pub mod session;
 pub mod settlement;
 #[cfg(test)]
