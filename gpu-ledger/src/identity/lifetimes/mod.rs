@@ -8,6 +8,7 @@
 mod bounds_tests;
 mod eviction;
 mod lineage;
+mod losses;
 #[cfg(test)]
 mod model;
 mod record;
@@ -25,6 +26,7 @@ pub use record::IMAGES_MAX;
 pub use reseed::Seeded;
 
 use self::eviction::Departed;
+use self::losses::Losses;
 use self::record::Record;
 use crate::identity::{Basis, Ended, Image, ImageContent, Lifetime, User};
 use crate::kernel::{DeviceTouch, Event, Exec, Exit, Fork, ProcessKey, Subject};
@@ -63,7 +65,7 @@ pub struct Lifetimes {
     dead_bytes: usize,
     departed: Departed,
     limits: Limits,
-    last_gap: Option<(BootNs, BootNs)>,
+    losses: Losses,
 }
 
 /// What of a record stands in an index.
@@ -136,20 +138,6 @@ impl Lifetimes {
         self.records.is_empty()
     }
 
-    /// Process events were lost in `[from, to]`: what every process alive in it ran from then on is
-    /// in doubt until its next exec event, its end, or the next `reseed`. The caller keeps the gap
-    /// itself in the coverage.
-    pub fn event_gap(&mut self, from: BootNs, to: BootNs) {
-        let gap = self.last_gap.map_or((from, to), |(first, last)| {
-            if from <= last && first <= to { (first.min(from), last.max(to)) } else { (from, to) }
-        });
-        self.last_gap = Some(gap);
-        let keys: Vec<ProcessKey> = self.records.keys().copied().collect();
-        for key in keys {
-            self.change(&key, |record| record.doubt(from, to));
-        }
-    }
-
     fn apply_fork(&mut self, fork: &Fork) -> Applied {
         let subject = &fork.subject;
         let Some(created) = self.meet(subject, BootNs(0)) else { return Applied::Nothing };
@@ -199,8 +187,12 @@ impl Lifetimes {
         if self.records.get(&key).is_some_and(known) {
             return Applied::Nothing;
         }
+        let executed = image.since;
         if let Some(since) = self.change(&key, |record| record.put_exec(image)) {
             self.patch_children_after(key, since);
+            if since < executed {
+                self.doubt_children(BTreeSet::from([key]));
+            }
         }
         self.make_room();
         Applied::Executed(key)
@@ -250,8 +242,7 @@ impl Lifetimes {
             self.insert(record);
             self.adopt_waiting(key);
         }
-        let gap =
-            self.last_gap.filter(|(from, to)| created && key.start <= *to && subject.at >= *from);
+        let gap = self.losses.touching(key.start, subject.at).filter(|_| created);
         self.change(&key, |record| {
             record.learn_subject(subject, parent_seen);
             if let Some((from, to)) = gap {
@@ -310,7 +301,9 @@ impl Lifetimes {
     fn make_exact(&mut self, key: &ProcessKey) {
         let floored = floor(key);
         if self.records.contains_key(key)
-            || self.records.get(&floored).is_none_or(|record| record.life.start_is_exact)
+            || self.records.get(&floored).is_none_or(|record| {
+                record.life.start_is_exact || record.was_found_before(key.start)
+            })
         {
             return;
         }

@@ -75,7 +75,10 @@ impl Lifetimes {
         let last = ProcessKey { start: floored.start.plus_ns(BootNs::PER_TICK - 1), ..floored };
         let exact = self.children.range(floored..=last).next_back().map(|(key, _)| *key);
         let key = exact.unwrap_or(floored);
-        self.insert(Record::new(key, key != floor(&key)));
+        let mut record = Record::new(key, key != floor(&key));
+        record
+            .found(window.ended, self.losses.touching(key.start, window.ended).map(|loss| loss.1));
+        self.insert(record);
         self.adopt_waiting(key);
         (Some(key), true)
     }
