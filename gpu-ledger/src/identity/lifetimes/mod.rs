@@ -8,6 +8,8 @@
 mod bounds_tests;
 mod eviction;
 mod lineage;
+#[cfg(test)]
+mod loss_tests;
 mod losses;
 #[cfg(test)]
 mod model;

@@ -279,8 +279,14 @@ fn check_indices(lifetimes: &Lifetimes) {
     assert_eq!(leaves, lifetimes.leaves);
 }
 
+/// Four hundred cases, or as many more as `PROPTEST_CASES` asks for.
+fn cases() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(400), ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases())]
 
     #[test]
     fn in_any_order_and_any_number_of_times_the_images_are_the_true_ones(
