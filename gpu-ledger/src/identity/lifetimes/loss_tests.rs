@@ -88,3 +88,15 @@ fn a_lifetime_found_by_a_look_is_not_that_of_who_was_born_after_it_in_the_same_t
     assert_eq!(lifetimes.get(&first).unwrap().ended.unwrap().at, BootNs(206 * MS));
     assert_eq!(ran(&lifetimes, first, 205 * MS).unwrap(), "one");
 }
+
+#[test]
+fn a_loss_within_a_doubt_that_a_look_has_ended_takes_nothing_away() {
+    let mut lifetimes = all(&[exec(SHELL, JOB, 110 * MS, "bash")]);
+    lifetimes.event_gap(BootNs(190 * MS), BootNs(250 * MS));
+    lifetimes.reseed(&snapshot(250 * MS, 250 * MS, vec![seen(JOB, 10, "job")]));
+    let before = lifetimes.get(&JOB).cloned();
+    lifetimes.event_gap(BootNs(220 * MS), BootNs(230 * MS));
+    lifetimes.event_gap(BootNs(220 * MS), BootNs(230 * MS));
+    assert_eq!(lifetimes.get(&JOB).cloned(), before);
+    assert_eq!(ran(&lifetimes, JOB, 250 * MS).unwrap(), "job");
+}

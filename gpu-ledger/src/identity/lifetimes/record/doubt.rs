@@ -25,8 +25,11 @@ impl Record {
             return None;
         }
         self.lost_from = Some(self.lost_from.map_or(from, |lost| lost.min(from)));
-        let from = self.take_back_looks(from);
-        self.open_doubt(from, to)
+        let taken_back = self.take_back_looks(from, to);
+        if taken_back.is_none() && self.is_doubted(from, to) {
+            return None;
+        }
+        self.open_doubt(taken_back.map_or(from, |first| first.min(from)), to)
     }
 
     /// It was first found by a look that ended at `found_by`. Where events were lost until
@@ -46,7 +49,8 @@ impl Record {
     /// It was born at a moment when its parent's image was in doubt; of its own events nothing was
     /// lost.
     pub(in super::super) fn doubt_inherited(&mut self, to: BootNs) -> Option<BootNs> {
-        self.open_doubt(self.life.key.start, to)
+        let from = self.life.key.start;
+        if self.is_doubted(from, to) { None } else { self.open_doubt(from, to) }
     }
 
     /// It was forked by nobody knows whom: the image it was born with is in doubt like one after a
@@ -68,6 +72,16 @@ impl Record {
         Some(to.max(at))
     }
 
+    /// Whether all of `[from, to]` is in a doubt that ended already.
+    fn is_doubted(&self, from: BootNs, to: BootNs) -> bool {
+        let covers = |gap: &ImageGap| {
+            gap.reason == NamelessReason::EventLost
+                && gap.from <= from
+                && gap.to.is_some_and(|end| end >= to)
+        };
+        self.life.image_gaps.iter().any(covers)
+    }
+
     fn open_doubt(&mut self, from: BootNs, to: BootNs) -> Option<BootNs> {
         if let Some((first, last)) = self.open_gap {
             self.open_gap = Some((first.min(from), last.max(to)));
@@ -75,14 +89,6 @@ impl Record {
             let news = from < gap.from;
             gap.from = gap.from.min(from);
             return news.then_some(from);
-        }
-        let same = |gap: &ImageGap| {
-            gap.reason == NamelessReason::EventLost
-                && gap.from <= from
-                && gap.to.is_none_or(|end| end >= to)
-        };
-        if self.life.image_gaps.iter().any(same) {
-            return None;
         }
         self.push_gap(ImageGap { from, to: None, reason: NamelessReason::EventLost });
         self.open_gap = Some((from, to));
@@ -96,9 +102,10 @@ impl Record {
         Some(from)
     }
 
-    /// Takes back what was read while or after events were lost from `lost` on: an exec among them may
-    /// have come before the reading. Returns from when on that leaves the images in doubt.
-    fn take_back_looks(&mut self, lost: BootNs) -> BootNs {
+    /// Takes back what was read while or after events were lost in `[lost, to]`, as far as it was told
+    /// of a time before the loss's end: an exec among the lost may have come before the reading.
+    /// Returns from when on images were taken back.
+    fn take_back_looks(&mut self, lost: BootNs, to: BootNs) -> Option<BootNs> {
         let start = self.life.key.start;
         let mut sinces: Vec<BootNs> = Vec::new();
         if self.seed.as_ref().is_some_and(|seed| lost <= seed.window.ended) {
@@ -106,26 +113,26 @@ impl Record {
             sinces.push(start);
         }
         self.looks.retain(|(since, window)| {
-            let stays = window.ended < lost;
+            let stays = window.ended < lost || to < *since;
             if !stays {
                 sinces.push(*since);
             }
             stays
         });
-        let mut from = lost;
-        // The image from before was confirmed by a look that may have come after another exec.
-        if let Some(confirmed) = self.confirmed.filter(|known| lost <= known.window.ended) {
+        let mut first: Option<BootNs> = None;
+        let late = |known: &Confirmed| lost <= known.window.ended && known.from <= to;
+        if let Some(confirmed) = self.confirmed.filter(late) {
             self.confirmed = None;
-            from = from.min(confirmed.from);
+            first = Some(confirmed.from);
         }
         self.life.images.retain(|image| {
             let goes = image.basis == Basis::Procfs && sinces.contains(&image.since);
             if goes {
-                from = from.min(image.since);
+                first = Some(first.map_or(image.since, |known| known.min(image.since)));
             }
             !goes
         });
-        from
+        first
     }
 
     /// What was read after `exec`, or may have been, is that exec's own: the time before it, back to
