@@ -78,8 +78,8 @@ fn check_losses(history: &History, losses: &[Loss], lost: u64, late: (u64, u64))
     lifetimes.reseed(&scans.looks.last().unwrap().0);
     check_indices(&lifetimes);
     for (place, truth) in history.processes.iter().enumerate() {
-        let last = truth.exit.unwrap_or(u64::MAX);
-        let lived = |at: &u64| (truth.key.start.0..last).contains(at);
+        let exit = truth.exit.unwrap_or(u64::MAX);
+        let lived = |at: &u64| (truth.key.start.0..exit).contains(at);
         let moments: Vec<u64> = history.moments().into_iter().filter(lived).collect();
         for lifetimes in [&before, &lifetimes] {
             let Some(lifetime) = lifetimes.get(&truth.key) else { continue };
