@@ -244,7 +244,8 @@ impl Lifetimes {
             self.insert(record);
             self.adopt_waiting(key);
         }
-        let gap = self.losses.touching(key.start, subject.at).filter(|_| created);
+        // An event may be told after a loss that came after it.
+        let gap = self.losses.touching(key.start, BootNs(u64::MAX)).filter(|_| created);
         self.change(&key, |record| {
             record.learn_subject(subject, parent_seen);
             if let Some((from, to)) = gap {
