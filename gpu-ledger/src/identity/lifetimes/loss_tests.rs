@@ -100,3 +100,17 @@ fn a_loss_within_a_doubt_that_a_look_has_ended_takes_nothing_away() {
     assert_eq!(lifetimes.get(&JOB).cloned(), before);
     assert_eq!(ran(&lifetimes, JOB, 250 * MS).unwrap(), "job");
 }
+
+#[test]
+fn a_fork_told_only_after_a_loss_that_came_after_it_is_in_doubt_from_the_loss_on() {
+    let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a")]);
+    lifetimes.event_gap(BootNs(350 * MS), BootNs(360 * MS));
+    lifetimes.apply(&fork(WORKER, JOB));
+    assert_eq!(ran(&lifetimes, WORKER, 349 * MS).unwrap(), "a");
+    assert!(is_lost(&lifetimes, WORKER, 350 * MS));
+    // The same of one that only a look before the loss showed.
+    let other = key(40, 310 * MS);
+    lifetimes.reseed(&snapshot(320 * MS, 330 * MS, vec![seen(JOB, 10, "a"), seen(other, 20, "o")]));
+    assert_eq!(ran(&lifetimes, other, 349 * MS).unwrap(), "o");
+    assert!(is_lost(&lifetimes, other, 350 * MS));
+}

@@ -76,8 +76,13 @@ impl Lifetimes {
         let exact = self.children.range(floored..=last).next_back().map(|(key, _)| *key);
         let key = exact.unwrap_or(floored);
         let mut record = Record::new(key, key != floor(&key));
-        record
-            .found(window.ended, self.losses.touching(key.start, window.ended).map(|loss| loss.1));
+        let lost_to = self.losses.touching(key.start, window.ended).map(|(_, to)| to);
+        record.found(window.ended, lost_to);
+        // The look may be told after a loss that came after it.
+        let later = self.losses.touching(window.ended.plus_ns(1), BootNs(u64::MAX));
+        if let Some((from, to)) = later {
+            record.doubt(from, to);
+        }
         self.insert(record);
         self.adopt_waiting(key);
         (Some(key), true)
