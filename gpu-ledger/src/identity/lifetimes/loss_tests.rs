@@ -114,3 +114,13 @@ fn a_fork_told_only_after_a_loss_that_came_after_it_is_in_doubt_from_the_loss_on
     assert_eq!(ran(&lifetimes, other, 349 * MS).unwrap(), "o");
     assert!(is_lost(&lifetimes, other, 350 * MS));
 }
+
+#[test]
+fn a_child_told_before_its_parent_inherits_the_parents_doubt_with_the_image() {
+    let child = key(40, 310 * MS);
+    let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a")]);
+    lifetimes.event_gap(BootNs(250 * MS), BootNs(290 * MS));
+    lifetimes.apply(&fork(child, WORKER));
+    lifetimes.apply(&fork(WORKER, JOB));
+    assert!(is_lost(&lifetimes, WORKER, 305 * MS) && is_lost(&lifetimes, child, 320 * MS));
+}

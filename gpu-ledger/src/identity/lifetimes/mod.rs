@@ -150,6 +150,9 @@ impl Lifetimes {
             None => self.change(&key, Record::doubt_first_image) == Some(true),
         };
         self.patch_children_after(key, BootNs(0));
+        if (news || created) && self.children.contains_key(&key) {
+            self.doubt_children(BTreeSet::from([key]));
+        }
         self.make_room();
         if news || created { Applied::Forked(key) } else { Applied::Nothing }
     }
@@ -169,7 +172,7 @@ impl Lifetimes {
 
     fn apply_exec(&mut self, exec: &Exec) -> Applied {
         let subject = &exec.subject;
-        let Some(_) = self.meet(subject, subject.at) else { return Applied::Nothing };
+        let Some(created) = self.meet(subject, subject.at) else { return Applied::Nothing };
         let key = subject.key;
         // A slice of a ring record would keep its whole buffer alive.
         let mut argv = exec.argv.clone();
@@ -192,7 +195,7 @@ impl Lifetimes {
         let executed = image.since;
         if let Some(since) = self.change(&key, |record| record.put_exec(image)) {
             self.patch_children_after(key, since);
-            if since < executed {
+            if created || since < executed {
                 self.doubt_children(BTreeSet::from([key]));
             }
         }
