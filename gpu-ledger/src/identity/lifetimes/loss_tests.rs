@@ -124,3 +124,15 @@ fn a_child_told_before_its_parent_inherits_the_parents_doubt_with_the_image() {
     lifetimes.apply(&fork(WORKER, JOB));
     assert!(is_lost(&lifetimes, WORKER, 305 * MS) && is_lost(&lifetimes, child, 320 * MS));
 }
+
+#[test]
+fn a_look_confirms_nothing_where_the_next_holder_of_the_pid_may_have_been_born_in_the_same_tick() {
+    let (first, born) = (key(40, 310 * MS), 310 * MS);
+    let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a"), fork(first, JOB)]);
+    // Lost: an exec of the first, its end, and the fork of the second, which bears what it did.
+    lifetimes.event_gap(BootNs(born + 1), BootNs(350 * MS));
+    lifetimes.reseed(&snapshot(360 * MS, 370 * MS, vec![seen(JOB, 10, "a"), seen(first, 20, "a")]));
+    assert_eq!(ran(&lifetimes, first, born).unwrap(), "a");
+    assert!(is_lost(&lifetimes, first, 315 * MS));
+    assert_eq!(ran(&lifetimes, first, 350 * MS).unwrap(), "a");
+}

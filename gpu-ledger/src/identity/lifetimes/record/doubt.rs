@@ -199,7 +199,9 @@ impl Record {
         let open = self.life.image_gaps.iter().find(|gap| gap.to.is_none());
         let from = open.map_or(to, |gap| gap.from);
         let last = self.life.images.last();
-        if let Some(last) = last.filter(|last| still_bears(&last.content, &seen)) {
+        if let Some(last) =
+            last.filter(|last| !self.may_have_a_twin() && still_bears(&last.content, &seen))
+        {
             // What it was before an exec that did come through cannot be told.
             let renewed = Some(last.since).filter(|since| *since > from);
             match renewed {
@@ -218,6 +220,14 @@ impl Record {
         let images = &self.life.images;
         self.looks.retain(|(since, _)| images.iter().any(|image| image.since == *since));
         Look::Changed
+    }
+
+    /// Whether its end and the birth of another holder of its pid may have been lost within the tick
+    /// of its own birth: procfs would show that one under the same start.
+    fn may_have_a_twin(&self) -> bool {
+        let start = self.life.key.start;
+        let tick_end = start.ticks().saturating_add(1).saturating_mul(BootNs::PER_TICK);
+        self.life.start_is_exact && self.lost_from.is_some_and(|lost| lost.0 < tick_end)
     }
 
     /// The exact birth came to light: a loss that was over by then took nothing of this lifetime, and
