@@ -136,3 +136,18 @@ fn a_look_confirms_nothing_where_the_next_holder_of_the_pid_may_have_been_born_i
     assert!(is_lost(&lifetimes, first, 315 * MS));
     assert_eq!(ran(&lifetimes, first, 350 * MS).unwrap(), "a");
 }
+
+#[test]
+fn what_was_read_after_an_end_that_is_told_late_was_of_another_holder_of_the_pid() {
+    for bears in ["a", "b"] {
+        let first = key(40, 310 * MS);
+        let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a")]);
+        lifetimes.event_gap(BootNs(250 * MS), BootNs(290 * MS));
+        lifetimes.apply(&fork(first, JOB));
+        // The second one was born in the same tick, and is seen before either is told.
+        let look = vec![seen(JOB, 10, "a"), seen(first, 20, bears)];
+        lifetimes.reseed(&snapshot(330 * MS, 340 * MS, look));
+        lifetimes.apply(&exit(first, JOB, 315 * MS));
+        assert!(is_lost(&lifetimes, first, 312 * MS), "{bears}");
+    }
+}

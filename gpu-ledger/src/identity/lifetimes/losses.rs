@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Lifetimes;
+use super::record::Record;
 use crate::kernel::ProcessKey;
 use crate::unit::BootNs;
 
@@ -53,5 +54,14 @@ impl Lifetimes {
             }
         }
         self.doubt_children(doubted);
+    }
+
+    /// The end of `key` is news: looks that came after it were at another holder of its pid.
+    pub(super) fn take_back_looks_after_end(&mut self, key: ProcessKey) {
+        let doubted = self.change(&key, Record::take_back_looks_after_end).flatten();
+        if let Some(since) = doubted {
+            self.patch_children_after(key, since);
+            self.doubt_children(BTreeSet::from([key]));
+        }
     }
 }

@@ -209,6 +209,7 @@ impl Lifetimes {
         let end = Ended { at: subject.at, is_seen: true, wait_status: exit.wait_status };
         let outcome =
             self.change(&subject.key, |record| (record.end(end), record.life.touched.is_some()));
+        self.take_back_looks_after_end(subject.key);
         self.make_room();
         match outcome {
             Some((true, touched)) => Applied::Exited { key: subject.key, touched },
@@ -300,6 +301,7 @@ impl Lifetimes {
                 record.end(Ended { at, is_seen: false, wait_status: None })
             });
             self.patch_children_of_seeded(ended);
+            self.take_back_looks_after_end(ended);
         }
     }
 

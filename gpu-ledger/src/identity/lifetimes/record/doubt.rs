@@ -135,6 +135,28 @@ impl Record {
         first
     }
 
+    /// What was read only after its end was read of the next holder of its pid in the same tick: the
+    /// time back to the loss is in doubt until the end. Returns from when on.
+    pub(in super::super) fn take_back_looks_after_end(&mut self) -> Option<BootNs> {
+        let end = self.life.ended?.at;
+        let mut first: Option<BootNs> = None;
+        for (since, _) in self.looks.extract_if(.., |(_, window)| end < window.began) {
+            let own = |image: &Image| image.basis == Basis::Procfs && image.since == since;
+            self.life.images.retain(|image| !own(image));
+            if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to == Some(since)) {
+                gap.to = Some(end.plus_ns(1).max(since));
+            }
+            first = Some(first.map_or(since, |known| known.min(since)));
+        }
+        if let Some(confirmed) = self.confirmed.filter(|known| end < known.window.began) {
+            self.confirmed = None;
+            let (from, reason) = (confirmed.from, NamelessReason::EventLost);
+            self.push_gap(ImageGap { from, to: Some(end.plus_ns(1).max(from)), reason });
+            first = Some(first.map_or(from, |known| known.min(from)));
+        }
+        first
+    }
+
     /// What was read after `exec`, or may have been, is that exec's own: the time before it, back to
     /// the loss that made procfs be looked at, is in doubt again. Returns from when on.
     pub(super) fn doubt_looks_after(&mut self, exec: &Image) -> Option<BootNs> {
