@@ -135,7 +135,7 @@ impl Job {
             true_length: Some(30),
             state: ArgvState::Whole,
         };
-        let commitment = key.and_then(|key| key.commit(&argv).ok());
+        let commitment = key.map(|key| key.commit(&argv).unwrap());
         let evidence = SettlementEvidence {
             host: Arc::from("host"),
             driver: said(),
@@ -198,7 +198,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         basis: Some(Basis::Exec),
         labels: Vec::new(),
     };
-    let argv = Argv { bytes: RawBytes::new(), true_length: Some(0), state: ArgvState::Unreadable };
+    let argv = Argv { bytes: RawBytes::new(), true_length: None, state: ArgvState::Unreadable };
     let evidence = OpenEvidence { row: None, identity: Some(identity(pid, &argv, None)) };
     draft(ms, Figures::Open(Box::new(figures)), Evidence::Open(Box::new(evidence)))
 }

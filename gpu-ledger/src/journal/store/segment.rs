@@ -146,6 +146,10 @@ impl Growing {
         if let Figures::Mark(_) = entry.figures {
             self.last_mark = Some(entry.seq);
         }
+        if let (Figures::Coverage(_), Some(mark)) = (&entry.figures, self.last_mark) {
+            // Up to when the run before this edge saw everything bears on every period.
+            self.far.push(Far { seq: mark, of: None, from: ALWAYS.0, to: ALWAYS.1 });
+        }
         let Some((from, to)) = reach(entry, named) else { return };
         let is_near = to.saturating_sub(from) <= NEAR_MS_MAX;
         match entry.figures {
