@@ -240,6 +240,7 @@ impl Agent {
         for note in self.host.take_notes() {
             let note = faulty::note(self.habits.bug, note, &self.host);
             let Note { number, news, .. } = &note;
+            if let Ok(want) = std::env::var("SIMDBG") { let t = format!("{news:?}"); if t.contains(&want) { eprintln!("DBG {} {}", world.clocks.boot_us, t.chars().take(900).collect::<String>()); } }
             if let News::Settled(settled) = news {
                 self.told.extend(settled.row.row.key().map(|key| (*number, key)));
             }
@@ -334,6 +335,8 @@ impl Agent {
         }
         for pending in refused.iter().rev() {
             self.drafter.dropped(pending);
+            // Told in vain, and asked for again.
+            pending.note.iter().for_each(|note| drop(self.told.remove(note)));
         }
         let first = refused.iter().filter_map(|one| one.note).min();
         self.overflow_first = self.overflow_first.into_iter().chain(first).min();

@@ -15,6 +15,8 @@ use super::world::{Fault, SHELL, World};
 pub(crate) const STEPS_MIN: u64 = 200;
 /// Steps that are told of a life that failed.
 const TRACE_MAX: usize = 40;
+/// Rounds of the end, so long that holders are asked for once more.
+const ROUNDS_MIN: u64 = 20;
 const SECOND_US: u64 = 1_000_000;
 
 /// One step.
@@ -84,6 +86,7 @@ struct Sim {
     audit: Audit,
     habits: Habits,
     trace: VecDeque<(u64, u64, Step)>,
+    steps: u64,
 }
 
 /// Lives through one seed.
@@ -106,7 +109,9 @@ pub(crate) fn live(seed: u64, bug: Option<Bug>) -> Result<Tally, Failure> {
 impl Sim {
     fn new(seed: u64, bug: Option<Bug>) -> Self {
         let mut world = World::new(seed);
-        let queue_length = [6, 64, 4_096][world.random.below(3) as usize];
+        // Half of it has to take every row of every store at once.
+        let least = 2 * world.cards.len() * world.pids_max().min(128) + 20;
+        let queue_length = if world.random.below(2) == 0 { least } else { 4_096 };
         let limits = match world.random.below(4) {
             0 => Limits { dead_max: 32, ..Limits::default() },
             _ => Limits::default(),
@@ -114,12 +119,12 @@ impl Sim {
         let habits = Habits { queue_length, limits, bug };
         let disk = Disk::new(bug);
         let audit = Audit::default();
-        Self { world, disk, agent: None, audit, habits, trace: VecDeque::new() }
+        Self { world, disk, agent: None, audit, habits, trace: VecDeque::new(), steps: 0 }
     }
 
     fn run(&mut self, number: &mut u64) -> Result<(), String> {
-        let steps = STEPS_MIN + self.world.random.below(60);
-        for count in 1..=steps {
+        self.steps = STEPS_MIN + self.world.random.below(60);
+        for count in 1..=self.steps {
             *number = count;
             let step = self.choose();
             self.take(count, step)?;
@@ -128,10 +133,13 @@ impl Sim {
     }
 
     fn take(&mut self, number: u64, step: Step) -> Result<(), String> {
-        if self.trace.len() == TRACE_MAX {
+        if self.trace.len() == trace_max() {
             self.trace.pop_front();
         }
-        self.trace.push_back((number, self.world.clocks.boot_us, step));
+        // The rounds of the end say nothing.
+        if number <= self.steps {
+            self.trace.push_back((number, self.world.clocks.boot_us, step));
+        }
         match self.act(step) {
             Ok(()) => {}
             Err(Death::Restart) => self.dies(),
@@ -209,7 +217,7 @@ impl Sim {
             Step::Start(opens) => start(world, opens),
             Step::Fork => {
                 let parent = world.any_process().filter(|_| world.random.below(2) == 0);
-                drop(world.fork(parent.unwrap_or(SHELL)));
+                world.fork(parent.unwrap_or(SHELL));
             }
             Step::Exec => world.any_process().into_iter().for_each(|pid| world.exec(pid)),
             Step::Exit => world.any_process().into_iter().for_each(|pid| world.exit(pid)),
@@ -231,7 +239,16 @@ impl Sim {
                 }
                 world.cards[card].fault = fault;
             }
-            Step::Clock(us) => world.step_clock(us),
+            Step::Clock(us) => {
+                // The daemon looks at the clocks fifty times a second.
+                if let Some(agent) = &mut self.agent {
+                    agent.turn(world)?;
+                }
+                world.step_clock(us);
+                if let Some(agent) = &mut self.agent {
+                    agent.turn(world)?;
+                }
+            }
             Step::Sleep(us) => {
                 world.sleep(us);
                 world.tally.count(Kind::Sleep);
@@ -329,6 +346,7 @@ impl Sim {
     /// Everything is well again, all is read and written, and the agent ends in order: then every row is
     /// booked or lies in a gap.
     fn finish(&mut self, number: &mut u64) -> Result<(), String> {
+        self.world.is_still = true;
         let heal: Vec<Step> = (0..self.world.cards.len())
             .flat_map(|card| [Step::Fault(card, Fault::Nothing), Step::Mode(card, true)])
             .collect();
@@ -337,12 +355,12 @@ impl Sim {
             *number += 1;
             self.take(*number, step)?;
         }
-        for _ in 0..200 {
+        for round in 0..200 {
             for step in [Step::Pass(300_000), Step::Turn, Step::Read, Step::Turn, Step::Write(512)] {
                 *number += 1;
                 self.take(*number, step)?;
             }
-            if self.agent.as_ref().is_some_and(Agent::is_quiet) && *number % 2 == 0 {
+            if self.agent.as_ref().is_some_and(Agent::is_quiet) && round > ROUNDS_MIN {
                 break;
             }
         }
@@ -352,6 +370,12 @@ impl Sim {
         self.audit.downs_are_gaps()?;
         self.audit.nothing_is_missing(&self.world, &self.disk)
     }
+}
+
+/// `GPU_LEDGER_SIM_TRACE` in the environment: how many of the last steps are told.
+fn trace_max() -> usize {
+    let wanted = std::env::var("GPU_LEDGER_SIM_TRACE");
+    wanted.ok().and_then(|text| text.parse().ok()).unwrap_or(TRACE_MAX)
 }
 
 /// A process that uses the GPU.

@@ -153,6 +153,7 @@ impl Reader {
         let asks_holders = request.is_some_and(|request| request.processes)
             && world.cards[self.card].fault != Fault::Lost;
         let holders = asks_holders.then(|| self.holders(world));
+        if std::env::var("SIMDBG").is_ok() && holders.is_some() { eprintln!("DBG {} holders {:?}", world.clocks.boot_us, holders.as_ref().map(|h: &Vec<Holder>| h.iter().map(|o| o.pid.0).collect::<Vec<_>>())); }
         world.pass(3);
         let window = Window { began, ended: world.clocks.stamp() };
         let touching_exits = request.map_or(Some(0), |request| request.touching_exits);

@@ -69,6 +69,8 @@ pub(crate) struct TruthRow {
     pub(crate) lost: Option<At>,
     /// A list showed it while it ran.
     pub(crate) shown: bool,
+    /// Another process was given a descriptor of it.
+    pub(crate) duplicated: bool,
 }
 
 /// Everything.
@@ -89,9 +91,11 @@ impl Truth {
         let fate = if has_entry { Fate::Live } else { Fate::NoEntry };
         let lost = (!has_entry).then_some(opened);
         let (joined, ended, held_ms) = (Vec::new(), None, None);
-        let (billable, shown) = (false, false);
+        let (billable, shown, duplicated) = (false, false, false);
         let new =
-            TruthRow { opener, opened, joined, ended, held_ms, billable, fate, lost, shown };
+            TruthRow {
+            opener, opened, joined, ended, held_ms, billable, fate, lost, shown, duplicated,
+        };
         assert!(self.rows.insert(row, new).is_none(), "two rows of one key: {row:?}");
     }
 
@@ -112,6 +116,15 @@ impl Truth {
             Some(Loss::ModeOff | Loss::Teardown | Loss::LiveEvicted) => {
                 (row.fate, row.lost) = (Fate::ThrownAway, Some(now));
             }
+        }
+    }
+
+    pub(crate) fn duplicated(&mut self, card: usize, pid: u32) {
+        let live = |(id, row): &(&RowId, &mut TruthRow)| {
+            id.0 == card && id.1 == pid && row.fate == Fate::Live
+        };
+        for (_, row) in self.rows.iter_mut().filter(live) {
+            row.duplicated = true;
         }
     }
 

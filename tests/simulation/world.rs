@@ -79,6 +79,10 @@ pub(crate) struct World {
     pids: u32,
     pid_last: u32,
     cgroups: u64,
+    /// When the wall clock was set.
+    pub(crate) steps: Vec<At>,
+    /// Nothing happens by itself any more.
+    pub(crate) is_still: bool,
     /// Teardown takes up to so long.
     teardown_us_max: u64,
 }
@@ -101,6 +105,8 @@ impl World {
             pids,
             pid_last: 0,
             cgroups: 100,
+            steps: Vec::new(),
+            is_still: false,
             teardown_us_max,
             clocks,
             random,
@@ -193,6 +199,11 @@ impl World {
         About { key, parent, uid, at: self.clocks.now() }
     }
 
+    /// Pids that there are.
+    pub(crate) const fn pids_max(&self) -> usize {
+        self.pids as usize
+    }
+
     /// A pid that nobody has. A process that is gone keeps its own until its descriptors are closed,
     /// unless somebody else has duplicates of them.
     fn free_pid(&mut self) -> Option<u32> {
@@ -232,9 +243,11 @@ impl World {
         self.live(child);
         self.tally.count(Kind::Fork);
         if self.random.below(4) == 0 {
-            for object in self.cards.iter_mut().flat_map(|card| &mut card.objects) {
-                if object.holders.contains(&from.key) {
+            for (place, card) in self.cards.iter_mut().enumerate() {
+                let theirs = |one: &&mut Object| one.holders.contains(&from.key);
+                for object in card.objects.iter_mut().filter(theirs) {
                     object.holders.insert(key);
+                    self.truth.duplicated(place, object.pid);
                     self.tally.count(Kind::DescriptorInherited);
                 }
             }
@@ -247,6 +260,10 @@ impl World {
         let us = self.random.between(1, 100);
         self.pass(us);
         let program = PROGRAMS[self.random.below(PROGRAMS.len() as u64) as usize];
+        // The driver's descriptors are closed by it, and what they held is gone when the new image runs.
+        let Some(key) = self.living.get(&pid).map(|process| process.key) else { return };
+        self.drop_descriptors(key, 1);
+        self.pass(2);
         let now = self.clocks.now();
         let Some(process) = self.living.get_mut(&pid) else { return };
         process.program = Arc::from(program);
@@ -254,7 +271,6 @@ impl World {
         let life = self.truth.lives.get_mut(&(self.clocks.boot, process.key)).unwrap();
         life.images.push((now, Arc::clone(&process.program)));
         self.kernel.exec(self.about(&process), program, &mut self.random);
-        self.drop_descriptors(process.key);
         self.tally.count(Kind::Exec);
     }
 
@@ -269,15 +285,15 @@ impl World {
         for orphan in self.living.values_mut().filter(|one| one.parent == process.key) {
             orphan.parent = init;
         }
-        self.drop_descriptors(process.key);
+        self.drop_descriptors(process.key, self.teardown_us_max);
         self.tally.count(Kind::Exit);
     }
 
-    fn drop_descriptors(&mut self, key: ProcessKey) {
+    fn drop_descriptors(&mut self, key: ProcessKey, teardown_us_max: u64) {
         let now_us = self.clocks.boot_us;
         for object in self.cards.iter_mut().flat_map(|card| &mut card.objects) {
             if object.holders.remove(&key) && object.holders.is_empty() {
-                let delay = 1 + self.random.below(self.teardown_us_max);
+                let delay = 1 + self.random.below(teardown_us_max);
                 object.closes_at_us = Some(now_us + delay);
                 self.tally.count(Kind::TeardownDelayed);
             } else if object.holders.len() == 1 && object.pid == key.pid.0 {
@@ -397,6 +413,8 @@ impl World {
 
     pub(crate) fn step_clock(&mut self, us: i64) {
         self.clocks.step(us);
+        let at = self.at();
+        self.steps.push(at);
         self.tally.count(if us < 0 { Kind::ClockBack } else { Kind::ClockForward });
     }
 
@@ -482,9 +500,14 @@ impl World {
 
     /// Whatever a machine does by itself in a moment.
     pub(crate) fn stir(&mut self) {
+        if self.is_still {
+            return;
+        }
         let card = self.random.below(self.cards.len() as u64) as usize;
         match (self.random.below(6), self.any_process()) {
-            (0, _) => drop(self.fork(SHELL)),
+            (0, _) => {
+                self.fork(SHELL);
+            }
             (1, Some(pid)) => self.exec(pid),
             (2, Some(pid)) => self.exit(pid),
             (3, Some(pid)) => self.close(pid),
