@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpu_ledger::accounting::RowKey;
+use gpu_ledger::accounting::reading::ListingState;
 use gpu_ledger::coverage::{Gap, hides_rows};
 use gpu_ledger::identity::Basis;
 use gpu_ledger::journal::chain::read_evidence;
@@ -266,7 +267,9 @@ impl Audit {
             }
             (None, Some(reason)) => {
                 world.tally.count(Kind::Nameless);
+                let nameless = evidence.nameless.as_ref();
                 self.nameless_rightly(seq, id, &row, reason, world)
+                    .map_err(|what| format!("{what}: {row:?} {nameless:?} {:?}", world.truth.lives[&row.opener]))
             }
             (None, None) => Ok(()),
         }
@@ -420,13 +423,17 @@ impl Audit {
             reads.clone().any(|read| read.began <= row.opened && lost <= read.ended);
         // A store of which no row was known when it was cleared.
         let before = reads.clone().filter(|read| read.ended <= lost).next_back();
+        // Before the first whole list of a run nothing was proven of what that list does not show.
+        let run = self.runs.iter().rev().find(|run| run.began <= lost).map(|run| run.began);
+        let mut proofs = reads.clone().filter(|read| Some(read.began) >= run && read.ended <= lost);
+        let unproven = !proofs.any(|read| read.listing == ListingState::Listed);
         let after = reads.clone().find(|read| read.ended > lost).map(|read| read.ended);
         let known_empty = before.is_some_and(|read| read.dead_rows == Some(0));
         let cleared = world.truth.clears.iter().any(|(of, at)| {
             *of == card && lost <= *at && after.is_none_or(|after| *at <= after)
         });
         match row.fate {
-            _ if within_a_read => true,
+            _ if within_a_read || unproven => true,
             Fate::Replaced | Fate::ThrownAway => !row.shown,
             Fate::Cleared | Fate::Evicted => known_empty && cleared && !row.shown,
             _ => false,

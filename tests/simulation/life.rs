@@ -13,6 +13,8 @@ use super::world::{Fault, SHELL, World};
 
 /// Steps of a life, at least.
 pub(crate) const STEPS_MIN: u64 = 200;
+/// Drafts that go into one transaction, as in the daemon.
+const BATCH_MAX: usize = 2_048;
 /// Steps that are told of a life that failed.
 const TRACE_MAX: usize = 40;
 /// Rounds of the end, so long that holders are asked for once more.
@@ -27,7 +29,7 @@ enum Step {
     Crank,
     Turn,
     Read,
-    Write(usize),
+    Write,
     Mark,
     Start(u32),
     Fork,
@@ -118,7 +120,8 @@ impl Sim {
         };
         let habits = Habits { queue_length, limits, bug };
         let disk = Disk::new(bug);
-        let audit = Audit::default();
+        let mut audit = Audit::default();
+        audit.agent_is(None, world.at());
         Self { world, disk, agent: None, audit, habits, trace: VecDeque::new(), steps: 0 }
     }
 
@@ -167,7 +170,7 @@ impl Sim {
             0..330 => Step::Crank,
             330..370 => Step::Turn,
             370..410 => Step::Read,
-            410..440 => Step::Write(random.between(1, 64) as usize),
+            410..440 => Step::Write,
             440..455 => Step::Mark,
             455..520 => Step::Pass(random.between(20, 30_000)),
             520..560 => Step::Pass(random.between(30_000, SECOND_US)),
@@ -300,7 +303,7 @@ impl Sim {
                 agent.read(world);
                 agent.turn(world)?;
                 if world.random.below(4) > 0 {
-                    agent.write(2_048, world, disk)?;
+                    agent.write(BATCH_MAX, world, disk)?;
                 }
                 let us = world.random.between(1, 20_000);
                 world.pass(us);
@@ -311,7 +314,7 @@ impl Sim {
                 agent.read(world);
                 Ok(())
             }
-            Step::Write(limit) => agent.write(limit, world, disk),
+            Step::Write => agent.write(BATCH_MAX, world, disk),
             Step::Mark => {
                 agent.mark(world);
                 Ok(())
@@ -356,7 +359,7 @@ impl Sim {
             self.take(*number, step)?;
         }
         for round in 0..200 {
-            for step in [Step::Pass(300_000), Step::Turn, Step::Read, Step::Turn, Step::Write(512)] {
+            for step in [Step::Pass(300_000), Step::Turn, Step::Read, Step::Turn, Step::Write] {
                 *number += 1;
                 self.take(*number, step)?;
             }

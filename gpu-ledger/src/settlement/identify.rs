@@ -63,13 +63,16 @@ fn identify_by_start(row: &Row, evidence: &Evidence<'_>) -> Attribution {
     }
 }
 
-/// Where the end of a final row lies, if that is one moment.
+/// Where the end of a final row lies; at the beginning of time where that is not one moment.
 fn end_of(row: &Row, evidence: &Evidence<'_>) -> Option<BootNs> {
-    let held_us = row.held.0.checked_mul(1_000).filter(|_| !row.running)?;
-    match evidence.clock.boot_of(WallUs(row.start?.0.checked_add(held_us)?))? {
+    let wall_end = || row.start?.0.checked_add(row.held.0.checked_mul(1_000)?).map(WallUs);
+    let place = || match evidence.clock.boot_of(wall_end()?)? {
         BootPlace::Once(at) => Some(at),
+        // It is over: the same time that comes again is not when it ended.
+        BootPlace::Twice(first, second) if second > evidence.coverage.end.boot => Some(first),
         BootPlace::Twice(..) | BootPlace::Skipped => None,
-    }
+    };
+    (!row.running).then(|| place().unwrap_or(BootNs(0)))
 }
 
 /// The lifetimes of the row's own pid, by start.
