@@ -240,7 +240,6 @@ impl Agent {
         for note in self.host.take_notes() {
             let note = faulty::note(self.habits.bug, note, &self.host);
             let Note { number, news, .. } = &note;
-            if let Ok(want) = std::env::var("SIMDBG") { let t = format!("{news:?}"); if t.contains(&want) { eprintln!("DBG {} {}", world.clocks.boot_us, t.chars().take(900).collect::<String>()); } }
             if let News::Settled(settled) = news {
                 self.told.extend(settled.row.row.key().map(|key| (*number, key)));
             }

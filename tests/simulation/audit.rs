@@ -90,7 +90,7 @@ impl Audit {
         let Some(agent) = agent else { return Ok(()) };
         self.acknowledged(disk, agent)?;
         self.losses_are_gaps(world, agent)?;
-        self.silence_is_explained(agent)?;
+        Self::silence_is_explained(agent)?;
         self.reads.append(&mut agent.noted);
         Ok(())
     }
@@ -303,9 +303,27 @@ impl Audit {
         let undisturbed = world.kernel.lost_at.is_empty() && !world.clocks.stepped;
         let alone = row.joined.is_empty();
         let known = reason != NamelessReason::IdentityEvicted;
-        let excused = !(same_run && undisturbed && alone && known);
+        let excused = !(same_run && undisturbed && alone && known)
+            || self.was_off_from_the_start(id.0, row, world);
         ensure(excused, || {
             format!("settlement {seq} of row {id:?} is {reason}, though all of {:?} was seen", row.opener)
+        })
+    }
+
+    /// The GPU was never seen to keep rows by this run when its accounting was found off after the process had
+    /// ended: nobody waits for rows of such a GPU, though dead ones come back with the mode.
+    fn was_off_from_the_start(&self, card: usize, row: &TruthRow, world: &World) -> bool {
+        let run = self.runs.last().map(|run| run.began);
+        let mut reads =
+            self.reads.iter().filter(|read| read.card == card && Some(read.began) >= run);
+        let ended = world.truth.lives[&row.opener].ended;
+        let first_list = reads.clone().find(|read| read.listing == ListingState::Listed);
+        ended.is_some_and(|ended| {
+            reads.any(|read| {
+                read.listing == ListingState::AccountingOff
+                    && read.began.1 > ended
+                    && first_list.is_none_or(|list| read.ended < list.began)
+            })
         })
     }
 
@@ -364,11 +382,22 @@ impl Audit {
         Ok(())
     }
 
-    /// I6: no list and an empty one are told apart, and neither passes for an idle GPU.
-    fn silence_is_explained(&self, agent: &Agent) -> Checked {
-        let Some(noted) = agent.noted.last() else { return Ok(()) };
-        let Some(rows) = agent.host.gpus().values().nth(noted.card) else { return Ok(()) };
-        let _ = (rows, UnknownReason::EmptyAccountedList);
+    /// I6: a mode that is off and a list that became empty are told apart, and neither passes for an idle
+    /// GPU.
+    fn silence_is_explained(agent: &Agent) -> Checked {
+        for (uuid, rows) in agent.host.gpus() {
+            let off = UnknownReason::AccountingModeDisabled;
+            let mut unknowns = agent.host.unknowns().iter();
+            let said = unknowns.any(|one| one.reason == off && one.gpu.as_ref() == Some(uuid));
+            ensure(!rows.accounting_off || said, || {
+                format!("I6: accounting of {uuid} is off, and nothing says so")
+            })?;
+            let was_used = rows.dead_rows_max.is_some_and(|rows| rows > 0);
+            let empty = rows.dead_rows == Some(0) && rows.open.is_empty() && was_used;
+            ensure(!empty || !rows.unknowns.is_empty() || rows.accounting_off, || {
+                format!("I6: the list of {uuid} became empty, and nothing says so")
+            })?;
+        }
         Ok(())
     }
 
@@ -393,10 +422,13 @@ impl Audit {
                 Fate::Dead => {
                     return Err(format!("row {id:?} is in the store, was read, and is not booked"));
                 }
-                Fate::Live | Fate::Monitor | Fate::NoEntry => continue,
+                Fate::Live | Fate::Monitor => continue,
+                // Nobody can know of a stretch without accounting in which nobody looked.
+                Fate::NoEntry if !self.looked_while_off(card, row, world) => continue,
                 _ => {}
             }
-            let Some(lost) = row.lost.filter(|_| row.billable) else { continue };
+            let needed = row.billable || row.fate == Fate::NoEntry;
+            let Some(lost) = row.lost.filter(|_| needed) else { continue };
             if self.is_unseen(card, lost) || self.is_invisible(card, row, lost, world) {
                 continue;
             }
@@ -407,13 +439,31 @@ impl Audit {
             let runs = match (open.kind, open.start) {
                 (OpenKind::Row, Some(start)) => {
                     let row = world.truth.rows.get(&(card, pid, start.0));
-                    row.is_some_and(|row| row.fate == Fate::Live)
+                    // A live row of the pid that is hidden behind a dead one may be this one.
+                    let store = world.truth.stores.get(&card);
+                    let hidden = store.is_some_and(|store| store.iter().any(|dead| dead.1 == pid));
+                    let holds = world.cards[card].model.holders().iter().any(|one| one.pid == pid);
+                    row.is_some_and(|row| row.fate == Fate::Live) || hidden && holds
                 }
                 _ => world.cards[card].model.holders().iter().any(|one| one.pid == pid),
             };
             ensure(runs, || format!("entry {seq} is open, and {open:?} runs no more"))?;
         }
         Ok(())
+    }
+
+    /// Whether the GPU answered while accounting was off, in the stretch in which the row began.
+    fn looked_while_off(&self, card: usize, row: &TruthRow, world: &World) -> bool {
+        let mut off = world.truth.off.iter().filter(|(of, from, to)| {
+            *of == card && *from <= row.opened && to.is_none_or(|to| row.opened <= to)
+        });
+        off.any(|(_, from, to)| {
+            let answered = |read: &&Noted| {
+                matches!(read.listing, ListingState::Listed | ListingState::AccountingOff)
+            };
+            let mut reads = self.reads.iter().filter(|read| read.card == card).filter(answered);
+            reads.any(|read| *from < read.began && to.is_none_or(|to| read.ended < to))
+        })
     }
 
     /// What no reader of the driver can notice, by the driver's own rules.

@@ -43,7 +43,6 @@ pub(crate) struct Noted {
     pub(crate) began: At,
     pub(crate) ended: At,
     pub(crate) listing: ListingState,
-    pub(crate) listed: Option<usize>,
     pub(crate) dead_rows: Option<usize>,
 }
 
@@ -153,18 +152,13 @@ impl Reader {
         let asks_holders = request.is_some_and(|request| request.processes)
             && world.cards[self.card].fault != Fault::Lost;
         let holders = asks_holders.then(|| self.holders(world));
-        if std::env::var("SIMDBG").is_ok() && holders.is_some() { eprintln!("DBG {} holders {:?}", world.clocks.boot_us, holders.as_ref().map(|h: &Vec<Holder>| h.iter().map(|o| o.pid.0).collect::<Vec<_>>())); }
         world.pass(3);
         let window = Window { began, ended: world.clocks.stamp() };
         let touching_exits = request.map_or(Some(0), |request| request.touching_exits);
         let listing = ListingState::of(&content);
-        let listed = match &content {
-            ReadContent::Listed(listing) => Some(listing.pids.len()),
-            _ => None,
-        };
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
         let (began, ended, dead_rows) = (began_at, world.at(), self.harvest.dead_rows());
-        let noted = Noted { card: self.card, began, ended, listing, listed, dead_rows };
+        let noted = Noted { card: self.card, began, ended, listing, dead_rows };
         if seen.findings.iter().any(|finding| matches!(finding, Finding::Masked(_))) {
             world.tally.count(Kind::RowMasked);
         }
