@@ -99,11 +99,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn start(
-        world: &mut World,
-        disk: &mut Disk,
-        habits: Habits,
-    ) -> Result<Self, Death> {
+    pub(crate) fn start(world: &mut World, disk: &mut Disk, habits: Habits) -> Result<Self, Death> {
         let wrong = |what: &str, error| Death::Wrong(format!("{what}: {error:?}"));
         disk.open().map_err(|error| wrong("the journal does not follow", error))?;
         let boot = world.clocks.boot;
@@ -401,13 +397,12 @@ impl Agent {
         let bound = self.binder.bind(&self.hand, limit, &disk.end, disk);
         let mut bound = bound.map_err(|error| Death::Wrong(format!("binding: {error:?}")))?;
         let drafts = std::mem::take(&mut bound.drafts);
-        let (mut numbers, mut batches) = (Vec::new(), 0);
+        let mut numbers = Vec::new();
         if !drafts.is_empty() {
             let outcomes = match disk.append(drafts, false) {
                 Ok(outcomes) => outcomes,
                 Err(error) => return self.not_written(&error, world, disk),
             };
-            batches += 1;
             for outcome in outcomes {
                 let (kind, number) = match outcome {
                     Outcome::Entered(seq) => (Kind::Committed, Some(seq)),
@@ -418,7 +413,6 @@ impl Agent {
                 numbers.push(number);
             }
         }
-        let _ = batches;
         self.binder.entered(&bound, &numbers, &disk.end);
         let done = self.hand.drain(..bound.taken);
         let acknowledged = done.filter_map(|one| one.note).max();

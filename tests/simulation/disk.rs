@@ -21,7 +21,9 @@ pub(crate) enum Luck {
     /// The agent dies after it, and nobody hears of it.
     CrashAfter,
     /// The disk fails; whether the batch is on it nobody knows.
-    Failure { kept: bool },
+    Failure {
+        kept: bool,
+    },
 }
 
 /// Why nothing was acknowledged.
@@ -135,7 +137,8 @@ impl Disk {
             Luck::Failure { kept: false } => return Err(DiskError::Failed),
             Luck::Good | Luck::CrashAfter | Luck::Failure { kept: true } => {}
         }
-        let mut batch = Batch { disk: self, end: self.end.clone(), new: Vec::new(), argv: Vec::new() };
+        let mut batch =
+            Batch { disk: self, end: self.end.clone(), new: Vec::new(), argv: Vec::new() };
         let mut outcomes = Vec::with_capacity(drafts.len());
         for draft in drafts {
             outcomes.push(batch.take(draft).map_err(DiskError::Chain)?);

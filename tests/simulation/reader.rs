@@ -75,8 +75,7 @@ impl Reader {
 
     /// Closed and opened again: what was harvested stays.
     pub(crate) fn reopen(&mut self) {
-        (self.schedule, self.awaited, self.request) =
-            (Schedule::default(), Awaited::Nothing, None);
+        (self.schedule, self.awaited, self.request) = (Schedule::default(), Awaited::Nothing, None);
         self.hanging = None;
     }
 

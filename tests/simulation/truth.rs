@@ -92,9 +92,17 @@ impl Truth {
         let lost = (!has_entry).then_some(opened);
         let (joined, ended, held_ms) = (Vec::new(), None, None);
         let (billable, shown, duplicated) = (false, false, false);
-        let new =
-            TruthRow {
-            opener, opened, joined, ended, held_ms, billable, fate, lost, shown, duplicated,
+        let new = TruthRow {
+            opener,
+            opened,
+            joined,
+            ended,
+            held_ms,
+            billable,
+            fate,
+            lost,
+            shown,
+            duplicated,
         };
         assert!(self.rows.insert(row, new).is_none(), "two rows of one key: {row:?}");
     }

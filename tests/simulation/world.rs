@@ -321,8 +321,9 @@ impl World {
             Opened::NoEntry => self.truth.opened((card, pid, now.wall_us), who, at, false),
             Opened::Joined => {
                 let live = self.truth.rows.iter_mut().rev();
-                let joined = live
-                    .filter(|((of, by, _), row)| *of == card && *by == pid && row.fate == Fate::Live);
+                let joined = live.filter(|((of, by, _), row)| {
+                    *of == card && *by == pid && row.fate == Fate::Live
+                });
                 for (_, row) in joined {
                     if row.opener != who {
                         row.joined.push(who);
