@@ -407,7 +407,7 @@ impl Agent {
                 let (kind, number) = match outcome {
                     Outcome::Entered(seq) => (Kind::Committed, Some(seq)),
                     Outcome::Reoffered => (Kind::Reoffered, None),
-                    Outcome::Conflicting { .. } => (Kind::Conflict, None),
+                    Outcome::Conflicting { .. } => (Kind::Committed, None),
                 };
                 world.tally.count(kind);
                 numbers.push(number);

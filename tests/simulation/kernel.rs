@@ -57,8 +57,8 @@ impl Kernel {
     }
 
     pub(crate) fn attach(&mut self) {
-        let (cpus, ring_records) = (self.cpus.len(), self.ring_records);
-        *self = Self { attached: true, ..Self::new(cpus, ring_records) };
+        let (cpus, ring_records, shed) = (self.cpus.len(), self.ring_records, self.shed);
+        *self = Self { attached: true, shed, ..Self::new(cpus, ring_records) };
     }
 
     /// The reader is gone: nothing is recorded for anybody.

@@ -9,6 +9,7 @@ use super::audit::Audit;
 use super::bugs::Bug;
 use super::disk::{Disk, Luck};
 use super::tally::{Kind, Tally};
+use super::truth::Fate;
 use super::world::{Fault, SHELL, World};
 
 /// Steps of a life, at least.
@@ -369,6 +370,15 @@ impl Sim {
         }
         *number += 1;
         self.take(*number, Step::Stop)?;
+        let World { kernel, truth, tally, .. } = &mut self.world;
+        tally.add(Kind::ArgvShed, kernel.shed);
+        for row in truth.rows.values() {
+            match row.fate {
+                Fate::Evicted => tally.count(Kind::RowEvicted),
+                Fate::Replaced => tally.count(Kind::RowReplaced),
+                _ => {}
+            }
+        }
         self.audit.all_untouched(&self.disk)?;
         self.audit.downs_are_gaps()?;
         self.audit.nothing_is_missing(&self.world, &self.disk)

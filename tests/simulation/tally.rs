@@ -22,7 +22,7 @@ kinds! {
     ClockForward, ClockBack, Sleep, Boot,
     AgentBegan, AgentStopped, AgentCrashed, CrashBeforeCommit, CrashAfterCommit, StartedAnew,
     DiskFull, DiskFailed, QueueOverflowed, Released, Regained,
-    Committed, Settled, Named, Nameless, Disputed, Reoffered, Conflict, OpenEntered, OpenEnded,
+    Committed, Settled, Named, Nameless, Disputed, Reoffered, OpenEntered, OpenEnded,
     GapEntered, EpochEntered, Marked, NamedByJournal,
 }
 

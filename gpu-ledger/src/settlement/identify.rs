@@ -228,12 +228,11 @@ fn is_looked_at_late(
     if image.basis != Basis::Procfs {
         return false;
     }
-    let looked = match coverage.event_gap_at(at) {
-        Some(gap) => Some(gap.to.boot),
-        None if at < coverage.start.boot => Some(coverage.start.boot),
-        // An agent that was then down had seen it, and what it knew went with it.
-        None => coverage.agent_down_after(at).map(|gap| gap.to.boot),
-    };
+    let before = (at < coverage.start.boot).then_some(coverage.start.boot);
+    let lost = coverage.event_gap_at(at).map(|gap| gap.to.boot);
+    // An agent that was then down may have seen it, and what it knew went with it.
+    let down = coverage.agent_down_after(at).map(|gap| gap.to.boot);
+    let looked = before.max(lost).max(down);
     ended.zip(looked).is_some_and(|(ended, looked)| ended < looked)
 }
 
