@@ -8,7 +8,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
     clippy::indexing_slicing,
     clippy::as_conversions,
     clippy::cast_possible_truncation,

@@ -21,12 +21,15 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
-//! | [`journal`] | entries, canonical bytes, hash chain | nothing |
+//! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
 //! | [`config`] | the configuration file, checked | that file |
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
+//! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
+//! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
 //! # Invariants
@@ -43,13 +46,13 @@
 //!   always reported as such.
 #![deny(unsafe_code)]
 
-// Made histories are shared with the tests of the built library, which know this crate by its name.
 // Helpers that are shared with the tests of the built binary call the crate by its name.
 #[cfg(test)]
 extern crate self as gpu_ledger;
 
 pub mod accounting;
 pub mod bill;
+pub mod billing;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -64,8 +67,10 @@ pub mod kernel;
 pub mod metrics;
 pub mod mode;
 mod observer;
+mod output;
 #[cfg(test)]
 mod random;
+pub mod rendering;
 pub mod session;
 pub mod settlement;
 #[cfg(test)]

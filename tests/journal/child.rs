@@ -16,7 +16,7 @@ use crate::made::{self, EPOCH_MS, Job};
 const ROLE: &str = "GPU_LEDGER_TEST_ROLE";
 const DIRECTORY: &str = "GPU_LEDGER_TEST_DIRECTORY";
 /// Rows that a start offers again.
-const OFFERED_AGAIN: u32 = 50;
+const OFFERED_AGAIN: u32 = 20;
 /// Attempts after which a disk that stays full is given up.
 const ATTEMPTS_MAX: u32 = 10_000;
 
@@ -31,7 +31,7 @@ pub(crate) struct Writer {
     pub(crate) lines: BufReader<ChildStdout>,
 }
 
-/// Starts a child in a role: `write` until killed, `forty` batches, or `hold` until its input ends.
+/// Starts a child in a role: `write` until killed, `forty` or `four` batches, or `hold` until its input ends.
 pub(crate) fn start(role: &str, directory: &Path, variables: &[(&str, &OsStr)]) -> Writer {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -101,6 +101,7 @@ fn works() {
         }
         "write" => write(&mut store, u32::MAX, 7),
         "forty" => write(&mut store, 40, 20),
+        "four" => write(&mut store, 4, 4),
         role => panic!("no role {role}"),
     }
 }

@@ -7,6 +7,7 @@ use gpu_ledger::journal::{Entry, Figures};
 use nvsim::random::Random;
 
 use crate::child::{self, job};
+use crate::made;
 
 /// Pids of all settlements, in order.
 pub(crate) fn settled(dir: &StateDir) -> Vec<u32> {
@@ -35,7 +36,7 @@ pub(crate) fn assert_nothing_lost(dir: &StateDir, acknowledged: u32, how: &str) 
 
 #[test]
 fn killed_two_hundred_times_it_loses_and_doubles_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = made::folder();
     let dir = StateDir::at(folder.path().join("state"));
     let (mut acknowledged, mut unacknowledged) = (0, 0);
     for kill in 0..200 {

@@ -3,6 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark's program: it times, and stops where it cannot go on"
 )]
@@ -11,7 +12,6 @@
 #[expect(
     unreachable_pub,
     dead_code,
-    missing_docs,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::indexing_slicing,
@@ -21,8 +21,16 @@ mod made;
 
 use std::time::Instant;
 
+use gpu_ledger::bill::ledger::Ledger;
+use gpu_ledger::bill::period::Period;
+use gpu_ledger::bill::report::{Ask, report};
+use gpu_ledger::bill::text::render;
+use gpu_ledger::bill::{By, SharePolicy};
+use gpu_ledger::billing::{JournalFiles, Source as _};
 use gpu_ledger::journal::store::{Reader, StateDir, Store};
 use gpu_ledger::journal::{Entry, Figures};
+use gpu_ledger::unit::Span;
+use jiff::tz::TimeZone;
 
 use made::{DAY_MS, EPOCH_MS, Job};
 
@@ -42,7 +50,12 @@ fn main() {
             period(&StateDir::at(path), from, from + DAY_MS);
         }
         ["all", path] => period(&StateDir::at(path), 0, u64::MAX),
-        _ => panic!("fill DIR COUNT BATCH, open DIR, day DIR or all DIR"),
+        ["bill-day", path] => {
+            let from = EPOCH_MS + DAYS / 2 * DAY_MS;
+            bill(&StateDir::at(path), from, from + DAY_MS);
+        }
+        ["bill-all", path] => bill(&StateDir::at(path), EPOCH_MS, EPOCH_MS + 2 * DAYS * DAY_MS),
+        _ => panic!("fill DIR COUNT BATCH, or open, day, all, bill-day or bill-all and DIR"),
     }
     println!("rss_kib {}", status("VmRSS"));
     println!("peak_kib {}", status("VmHWM"));
@@ -119,4 +132,29 @@ fn period(dir: &StateDir, from_ms: u64, to_ms: u64) {
         let booked: u128 = read.end.head.booked.values().map(|balance| balance.held_ms).sum();
         assert_eq!(booked, held, "the sums of everything are what was ever booked");
     }
+}
+
+/// A whole bill for people: opened, read, added up, rendered.
+fn bill(dir: &StateDir, from_ms: u64, to_ms: u64) {
+    let began = Instant::now();
+    let mut source = JournalFiles::open(dir).unwrap();
+    let mut ledger = Ledger::new();
+    let span = Span::new(from_ms, to_ms).unwrap();
+    let head = source.read(span, &mut ledger).unwrap();
+    told("read_ns", began);
+    let period =
+        Period { span, begins_with_journal: false, is_open_ended: false, zone: TimeZone::UTC };
+    let ask = Ask {
+        period,
+        by: By::Account,
+        share: SharePolicy::None,
+        gpus: Vec::new(),
+        accounts: Vec::new(),
+    };
+    let outside = source.outside(&ledger).unwrap();
+    let report = report(&ledger, &ask, head, &outside).unwrap();
+    let page = render(&report);
+    told("bill_ns", began);
+    println!("settlements {}", report.settlements_total);
+    println!("page_bytes {}", page.len());
 }

@@ -14,7 +14,7 @@ use gpu_ledger::journal::entry::{
     SettlementEvidence, SettlementFigures,
 };
 use gpu_ledger::journal::{BootId, CommitmentKey, Draft, Evidence, Figures, Moment, Recovered};
-use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, ProcessKey};
+use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
 use gpu_ledger::settlement::{Account, Balance, Fit, RuleId};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
@@ -23,6 +23,12 @@ use nvsim::random::Random;
 /// When made histories begin: 2023-11-14.
 pub const EPOCH_MS: u64 = 1_700_000_000_000;
 pub const DAY_MS: u64 = 86_400_000;
+
+/// A folder that goes with its handle; in memory where there is such a place. What these tests ask does
+/// not depend on how long a disk takes to sync, and there are thousands of syncs in them.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
 
 pub fn stamp(ms: u64) -> Stamp {
     let ns = ms.saturating_sub(EPOCH_MS).saturating_mul(1_000_000);
@@ -126,10 +132,10 @@ impl Job {
         };
         let argv = Argv {
             bytes: RawBytes::from(format!("python3\0train.py\0--run={}\0", self.pid % 40)),
-            true_length: 30,
+            true_length: Some(30),
             state: ArgvState::Whole,
         };
-        let commitment = key.map(|key| key.commit(&argv));
+        let commitment = key.map(|key| key.commit(&argv).unwrap());
         let evidence = SettlementEvidence {
             host: Arc::from("host"),
             driver: said(),
@@ -169,7 +175,7 @@ fn identity(
             true_length: argv.true_length,
             state: argv.state,
         },
-        user: User { uid: 1_000, euid: 1_000, login_uid: None },
+        user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
         ancestors: vec![Ancestor { key, program: Some(Arc::from("bash")) }],
         cgroups: vec![(
             CgroupId { hierarchy: 0, id: 4 },
@@ -192,7 +198,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         basis: Some(Basis::Exec),
         labels: Vec::new(),
     };
-    let argv = Argv { bytes: RawBytes::new(), true_length: 0, state: ArgvState::Unreadable };
+    let argv = Argv { bytes: RawBytes::new(), true_length: None, state: ArgvState::Unreadable };
     let evidence = OpenEvidence { row: None, identity: Some(identity(pid, &argv, None)) };
     draft(ms, Figures::Open(Box::new(figures)), Evidence::Open(Box::new(evidence)))
 }

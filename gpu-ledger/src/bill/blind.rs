@@ -19,15 +19,26 @@ pub fn blind_spans(
     let ms_of = |stamp: Stamp| timeline.ms_of(stamp.boot);
     let before = Span::new(period.from_ms(), ms_of(coverage.start));
     let after = Span::new(ms_of(coverage.end), period.to_ms());
-    let of_this = |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
-    let gaps =
-        coverage.gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this).map(|gap| {
-            let (from, to) = (ms_of(gap.from), ms_of(gap.to));
-            // A millisecond that is only touched was not wholly seen either.
-            Span::new(from.min(to), from.max(to).saturating_add(1))
-        });
-    let all = [before, after].into_iter().chain(gaps).flatten();
-    all.filter_map(|span| span.overlap(period)).collect()
+    let outside = [before, after].into_iter().flatten();
+    let outside = outside.filter_map(|span| span.overlap(period));
+    outside.chain(gap_spans(period, &coverage.gaps, gpu, ms_of)).collect()
+}
+
+/// The parts of `period` that lie in gaps of this GPU's rows. `ms_of` places a moment on the bill's grid.
+pub fn gap_spans(
+    period: Span,
+    gaps: &[Gap],
+    gpu: &GpuUuid,
+    ms_of: impl Fn(Stamp) -> u64,
+) -> impl Iterator<Item = Span> {
+    let of_this = move |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
+    let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this);
+    hiding.filter_map(move |gap| {
+        let (from, to) = (ms_of(gap.from), ms_of(gap.to));
+        // On a wall clock that was stepped back inside the gap its edges are swapped; a millisecond
+        // that is only touched was not wholly seen either.
+        Span::new(from.min(to), from.max(to).saturating_add(1))?.overlap(period)
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{BillError, Holding, Kind, Parts, Statement, statement};
 use crate::clock::{BootPlace, Timeline};
 use crate::settlement::{Account, Balance, Settlement};
-use crate::unit::{GpuUuid, Ms, Span};
+use crate::unit::{GpuUuid, Ms, Pid, Span};
 use crate::unknown::{DisputeReason, NamelessReason};
 
 /// What a bill can be made by: accounts, or accounts told apart by something more.
@@ -62,56 +62,107 @@ impl<A> Booked<A> {
     }
 }
 
-/// How a settlement goes onto a bill that is drawn on the timeline of the settlement's boot. The wall
-/// clock that the driver stamped the row with is not looked at again: where its start lies on the boot
-/// clock the settlement says.
-#[must_use]
-pub fn booked<A: Clone>(settlement: &Settlement, account: A, timeline: Timeline) -> Booked<A> {
-    let raw = settlement.row.held;
-    let at_ms = timeline.ms_of(settlement.seen.ended.boot);
-    let pid = settlement.row.pid;
-    if settlement.row.start.is_none() {
-        return Booked::NoStartTime { raw, at_ms };
-    }
-    let length = settlement.span.map(Span::length);
-    if let (None, Some(length), Some(BootPlace::Once(start))) =
-        (settlement.dispute, length, settlement.started)
-        && let start_ms = timeline.ms_of(start)
-        && let Some(span) = Span::new(start_ms, start_ms.saturating_add(length.0))
-    {
-        return Booked::Placed(Holding { span, pid, account, kind: Kind::Settled });
-    }
-    let likely = likely(settlement.started, length, at_ms, timeline).map(|span| Holding {
-        span,
-        pid,
-        account: account.clone(),
-        kind: Kind::Disputed,
-    });
-    // A row without an interval has wrapped, which is a contradiction to the clock.
-    let reason = settlement.dispute.unwrap_or(DisputeReason::ClockStep);
-    Booked::Disputed { reason, account, raw, at_ms, likely }
+/// What decides how a settlement goes onto a bill. Every moment is on the bill's grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placing {
+    /// The driver's pid.
+    pub pid: Pid,
+    /// Where its start lies; `None` where the driver gave none.
+    pub start: Option<StartPlace>,
+    /// The driver's `time`.
+    pub held: Ms,
+    /// Whether start and `time` are an interval at all: a `time` that wrapped is none.
+    pub is_span: bool,
+    /// End of the read that first showed it final.
+    pub read_at_ms: u64,
+    /// Why its milliseconds are not priced.
+    pub dispute: Option<DisputeReason>,
 }
 
-/// The interval of a row that contradicts the clock: wide rather than narrow, as it says that others
-/// did not hold the GPU alone. `None` where neither start nor length is known.
-fn likely(
-    started: Option<BootPlace>,
-    length: Option<Ms>,
-    at_ms: u64,
-    timeline: Timeline,
-) -> Option<Span> {
-    let (from_ms, start_latest_ms) = match (started, length) {
-        (Some(BootPlace::Once(at)), _) => (timeline.ms_of(at), timeline.ms_of(at)),
-        (Some(BootPlace::Twice(one, other)), _) => (timeline.ms_of(one), timeline.ms_of(other)),
-        // It was over when it was read, and most likely not for long.
-        (Some(BootPlace::Skipped) | None, Some(length)) => {
-            let from_ms = at_ms.saturating_sub(length.0);
-            (from_ms, from_ms)
+/// Where a start that the driver gave lies on the bill's grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartPlace {
+    /// There.
+    At(u64),
+    /// The clock showed it twice: at the one or at the other.
+    Between(u64, u64),
+    /// The clock never showed it.
+    Nowhere,
+}
+
+impl Placing {
+    /// Of a settlement, on the timeline of its boot. The wall clock that the driver stamped the row
+    /// with is not looked at again: where its start lies on the boot clock the settlement says.
+    #[must_use]
+    pub fn of(settlement: &Settlement, timeline: Timeline) -> Self {
+        let place = match settlement.started {
+            Some(BootPlace::Once(at)) => StartPlace::At(timeline.ms_of(at)),
+            Some(BootPlace::Twice(one, other)) => {
+                StartPlace::Between(timeline.ms_of(one), timeline.ms_of(other))
+            }
+            Some(BootPlace::Skipped) | None => StartPlace::Nowhere,
+        };
+        Self {
+            pid: settlement.row.pid,
+            start: settlement.row.start.map(|_| place),
+            held: settlement.row.held,
+            is_span: settlement.span.is_some(),
+            read_at_ms: timeline.ms_of(settlement.seen.ended.boot),
+            dispute: settlement.dispute,
         }
-        (Some(BootPlace::Skipped) | None, None) => return None,
-    };
-    let end_ms = length.and_then(|length| start_latest_ms.checked_add(length.0));
-    Span::new(from_ms, end_ms.map_or(at_ms, |end_ms| end_ms.min(at_ms)))
+    }
+
+    /// The interval, where there is one.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        let (Some(StartPlace::At(from_ms)), true) = (self.start, self.is_span) else { return None };
+        Span::new(from_ms, from_ms.checked_add(self.held.0)?)
+    }
+
+    /// On a bill.
+    #[must_use]
+    pub fn booked<A: Clone>(&self, account: A) -> Booked<A> {
+        let Self { pid, held: raw, read_at_ms: at_ms, .. } = *self;
+        let Some(start) = self.start else {
+            return Booked::NoStartTime { raw, at_ms };
+        };
+        if let (None, Some(span)) = (self.dispute, self.span()) {
+            return Booked::Placed(Holding { span, pid, account, kind: Kind::Settled });
+        }
+        let likely = self.likely(start).map(|span| Holding {
+            span,
+            pid,
+            account: account.clone(),
+            kind: Kind::Disputed,
+        });
+        // A row without an interval has wrapped, which is a contradiction to the clock.
+        let reason = self.dispute.unwrap_or(DisputeReason::ClockStep);
+        Booked::Disputed { reason, account, raw, at_ms, likely }
+    }
+
+    /// The interval of a row that contradicts the clock: wide rather than narrow, as it says that
+    /// others did not hold the GPU alone. `None` where neither start nor length is known.
+    fn likely(&self, start: StartPlace) -> Option<Span> {
+        let (at_ms, length) = (self.read_at_ms, self.is_span.then_some(self.held));
+        let (from_ms, start_latest_ms) = match (start, length) {
+            (StartPlace::At(at), _) => (at, at),
+            (StartPlace::Between(one, other), _) => (one, other),
+            // It was over when it was read, and most likely not for long.
+            (StartPlace::Nowhere, Some(length)) => {
+                let from_ms = at_ms.saturating_sub(length.0);
+                (from_ms, from_ms)
+            }
+            (StartPlace::Nowhere, None) => return None,
+        };
+        let end_ms = length.and_then(|length| start_latest_ms.checked_add(length.0));
+        Span::new(from_ms, end_ms.map_or(at_ms, |end_ms| end_ms.min(at_ms)))
+    }
+}
+
+/// How a settlement goes onto a bill that is drawn on the timeline of the settlement's boot.
+#[must_use]
+pub fn booked<A: Clone>(settlement: &Settlement, account: A, timeline: Timeline) -> Booked<A> {
+    Placing::of(settlement, timeline).booked(account)
 }
 
 /// All that is known of one GPU.
@@ -281,12 +332,12 @@ pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, Bill
 
 /// Whether a span counts among the settlements of a period; one shorter than a millisecond does where
 /// it begins.
-fn meets(span: Span, period: Span) -> bool {
+pub(super) fn meets(span: Span, period: Span) -> bool {
     let begins = period.from_ms() <= span.from_ms() && span.from_ms() < period.to_ms();
     span.overlap(period).is_some() || (span.length() == Ms::ZERO && begins)
 }
 
-fn within(at_ms: u64, period: Span) -> bool {
+pub(super) const fn within(at_ms: u64, period: Span) -> bool {
     period.from_ms() <= at_ms && at_ms < period.to_ms()
 }
 

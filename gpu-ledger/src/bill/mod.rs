@@ -1,26 +1,40 @@
 //! The bill: interval algebra over spans, and its closing check.
 //!
-//! Purpose: from spans to alone, shared, free and uncovered time, per GPU and account. May touch:
-//! nothing. May not: read a source, use a float, round before text is rendered.
-//! Clocks: every interval and every moment here is on one grid, the milliseconds of the boot clock
-//! ([`crate::clock::Timeline`]). What a row's own wall-clock stamps say of it was decided when it was
-//! settled; no clock is compared here, and a stepped wall clock moves nothing from one period to another.
+//! Purpose: from a journal's entries to spans, from spans to alone, shared, free and uncovered time per
+//! GPU and account, and from there to a page. May touch: nothing. May not: read a source, use a float,
+//! round before text is rendered.
+//! Clocks: every interval and every moment of one bill is on one grid of milliseconds. A trace lies within one
+//! boot and is drawn on the boot clock ([`crate::clock::Timeline`]), so a stepped wall clock moves
+//! nothing in it. A journal spans boots, and people ask for hours and days of the wall clock: its bill is drawn
+//! on the wall clock as it was noted; what contradicts it was disputed when it was settled.
 //! Invariant: per GPU and period, alone + shared + free + uncovered = period, to the millisecond;
 //! every settlement stands on exactly one line. Either failing is an error, never a printed figure.
 #![deny(clippy::arithmetic_side_effects)]
 
 mod blind;
+mod by;
 mod intervals;
+pub mod ledger;
+mod line;
 mod lines;
+#[cfg(test)]
+pub(crate) mod made;
+pub mod period;
+pub mod report;
 mod share;
 mod statement;
+pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
-pub use blind::blind_spans;
+pub use blind::{blind_spans, gap_spans};
+pub use by::{By, LineKey, LineName};
+pub use ledger::Ledger;
+pub use line::{Totals, journal_line};
 pub use lines::{
-    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, UnattributedLine, bill,
-    booked,
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, StartPlace,
+    UnattributedLine, bill, booked,
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use statement::{
@@ -106,6 +120,17 @@ pub enum BillError {
         /// Of what.
         what: &'static str,
     },
+    /// Entries of a journal came in another order than that of their numbers.
+    #[error("entry {seq} was handed over after entry {last}; entries are taken in their order")]
+    Order {
+        /// The last one taken.
+        last: u64,
+        /// The one that came then.
+        seq: u64,
+    },
+    /// A dimension that does not exist.
+    #[error("a bill cannot be made by {0:?}; use account, user, program, gpu or process")]
+    UnknownDimension(String),
     /// A share policy that does not exist.
     #[error("no share policy is called {0:?}; use none, equal, busy or memory")]
     UnknownSharePolicy(String),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::clock::Clock;
-use crate::daemon::{self, DaemonOptions};
+use crate::daemon::{self, DaemonOptions, LogFilter};
 
 #[derive(Args, Debug)]
 pub(super) struct Daemon {
@@ -22,20 +22,25 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    pub(super) fn run(self, nvml_library: Option<PathBuf>, clock: Clock) -> anyhow::Result<u8> {
+    pub(super) fn run(
+        self,
+        nvml_library: Option<PathBuf>,
+        clock: Clock,
+        log: LogFilter,
+    ) -> anyhow::Result<u8> {
         daemon::run(&DaemonOptions {
             config: self.config,
             state_dir: self.state_dir,
             socket: self.socket,
             nvml_library,
             clock,
+            log,
             notify_socket: notify_socket(),
             watchdog: watchdog(),
         })
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
 fn notify_socket() -> Option<std::ffi::OsString> {
     std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())
 }

@@ -3,23 +3,32 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod accounting;
+mod bill;
 mod daemon;
 mod doctor;
+mod journal;
+mod mark;
+mod place;
+mod release;
+mod status;
+mod trace;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
+use tracing_subscriber::EnvFilter;
+
+use self::bill::Bill;
+use self::trace::Trace;
+use crate::bill::period::PeriodError;
 use crate::clock::Clock;
-use crate::config::values::{duration, ring_size};
-use crate::session::launch::{
-    LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command, user_behind_sudo,
-};
-use crate::session::{self, TraceOptions};
+use crate::daemon::LogFilter;
+use crate::session;
+use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
 
 /// Usage error, as sysexits.h has it.
 const STATUS_USAGE: u8 = 64;
@@ -52,52 +61,21 @@ enum Command {
     Trace(Trace),
     /// Watch this host for good: book every GPU process once, and answer bill and status
     Daemon(daemon::Daemon),
+    /// Say how the daemon is: coverage, losses, what is open, health
+    Status(status::Status),
+    /// Have the daemon close every handle of the driver for a while, for a GPU reset, a change of
+    /// MIG, an upgrade
+    Release(release::Release),
+    /// Remember this moment in the journal
+    Mark(mark::Mark),
+    /// Check the journal, or move old entries into an archive
+    Journal(journal::Journal),
+    /// Print who held which GPU over a period, from the journal that the daemon keeps
+    Bill(Bill),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
     Accounting(accounting::Accounting),
-}
-
-#[derive(Args, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
-#[command(override_usage = "gpu-ledger trace [OPTIONS] -- CMD [ARGUMENT]...\n       \
-                            gpu-ledger trace [OPTIONS] --for DURATION")]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
-struct Trace {
-    /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
-    // A hyphen is taken as a value's, so that `-1s` is told what a time is and not that one lacks.
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "for_", allow_hyphen_values = true)]
-    for_: Option<Duration>,
-    /// Wait at most this long for the driver to finish the rows of dead processes
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
-    settle_timeout: Duration,
-    /// Write the report as one JSON object (with CMD this needs --output)
-    #[arg(long)]
-    json: bool,
-    /// Write the report to FILE (`-` is stdout) instead of stderr (CMD) or stdout (--for)
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Do not start where a prerequisite is missing; exit 2 where anything on the bill is UNKNOWN
-    #[arg(long)]
-    strict: bool,
-    /// Turn the driver's accounting mode on first (needs root); it stays on
-    #[arg(long)]
-    enable_accounting: bool,
-    /// Under sudo, run CMD as root instead of as the user who called sudo
-    #[arg(long)]
-    as_root: bool,
-    /// Size of the kernel's event ring, a power of two (64KiB … 1GiB)
-    #[arg(long, value_name = "SIZE", value_parser = ring_size, default_value = "4MiB")]
-    ring_size: u32,
-    /// Do not watch which processes open the NVIDIA devices
-    #[arg(long)]
-    no_device_touch: bool,
-    /// Give a driver call up after this long
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
-    call_deadline: Duration,
-    /// The command and its arguments
-    #[arg(last = true, value_name = "CMD", id = "cmd")]
-    cmd: Vec<OsString>,
 }
 
 /// Runs what the process's arguments ask for.
@@ -109,13 +87,14 @@ pub fn main() -> ExitCode {
         Some(PROBE_WORD) => return probe(),
         _ => {}
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => {
             let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
             // A closed stdout (`--help | head`) is no failure.
             let _ = error.print();
-            if error.kind() == clap::error::ErrorKind::UnknownArgument {
+            let is_trace = words.get(1).is_some_and(|word| word == "trace");
+            if is_trace && error.kind() == clap::error::ErrorKind::UnknownArgument {
                 let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
                 let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
             }
@@ -124,14 +103,20 @@ pub fn main() -> ExitCode {
     };
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
-        Command::Daemon(_) => false,
-        Command::Doctor(_) | Command::Accounting(_) => false,
+        Command::Daemon(_)
+        | Command::Status(_)
+        | Command::Release(_)
+        | Command::Mark(_)
+        | Command::Journal(_)
+        | Command::Bill(_)
+        | Command::Doctor(_)
+        | Command::Accounting(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
-            ExitCode::from(if error.is::<Usage>() {
+            ExitCode::from(if error.is::<Usage>() || error.is::<PeriodError>() {
                 STATUS_USAGE
             } else if has_command {
                 STATUS_FAILED_BEFORE
@@ -152,53 +137,24 @@ fn probe() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let clock = clock_from_environment();
-    start_logging(match &arguments.command {
+    let log = start_logging(match &arguments.command {
         Command::Daemon(_) => "info",
         _ => "warn",
     });
     match arguments.command {
         Command::Trace(trace) => {
-            let options = trace_options(trace, arguments.nvml_library, clock)?;
+            let options = trace::trace_options(trace, arguments.nvml_library, clock)?;
             session::trace(&options)
         }
-        Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock),
+        Command::Daemon(daemon) => daemon.run(arguments.nvml_library, clock, log),
+        Command::Status(status) => status.run(),
+        Command::Release(release) => release.run(),
+        Command::Mark(mark) => mark.run(),
+        Command::Journal(journal) => journal.run(),
+        Command::Bill(bill) => bill::run(bill, clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }
-}
-
-fn trace_options(
-    trace: Trace,
-    nvml_library: Option<PathBuf>,
-    clock: Clock,
-) -> anyhow::Result<TraceOptions> {
-    if trace.json && !trace.cmd.is_empty() && trace.output.is_none() {
-        return Err(Usage(
-            "--json with a command needs --output FILE (or --output - for stdout): the command \
-             keeps stdout and stderr"
-                .to_owned(),
-        )
-        .into());
-    }
-    let run_as = match (trace.as_root, sudo_uid()?) {
-        (false, Some(uid)) if rustix::process::geteuid().is_root() => user_behind_sudo(uid)?,
-        _ => None,
-    };
-    Ok(TraceOptions {
-        argv: trace.cmd,
-        run_as,
-        watch_for: trace.for_,
-        settle_timeout: trace.settle_timeout,
-        json: trace.json,
-        output: trace.output,
-        strict: trace.strict,
-        enable_accounting: trace.enable_accounting,
-        ring_bytes: trace.ring_size,
-        device_touch: !trace.no_device_touch,
-        call_deadline: trace.call_deadline,
-        nvml_library,
-        clock,
-    })
 }
 
 /// Runs an asynchronous command to its end. A driver call that hangs does not keep the process.
@@ -233,24 +189,22 @@ fn clock_from_environment() -> Clock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
-fn sudo_uid() -> anyhow::Result<Option<u32>> {
-    match std::env::var("SUDO_UID") {
-        Ok(text) => match text.parse() {
-            Ok(uid) => Ok(Some(uid)),
-            Err(_) => Err(Usage(format!(
-                "SUDO_UID is {text:?}, which is no user id; give --as-root or unset it"
-            ))
-            .into()),
-        },
-        Err(_) => Ok(None),
-    }
-}
-
-fn start_logging(usual: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GPU_LEDGER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+/// Starts to log. What comes back changes the filter later on, where the environment does not name one.
+fn start_logging(usual: &str) -> LogFilter {
+    let named = EnvFilter::try_from_env("GPU_LEDGER_LOG");
+    let is_named = named.is_ok();
+    let filter = named.unwrap_or_else(|_| EnvFilter::new(usual));
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    let subscriber = subscriber.with_env_filter(filter).with_filter_reloading();
+    let handle = subscriber.reload_handle();
+    subscriber.init();
+    LogFilter::new(move |text| {
+        if is_named {
+            return Ok(());
+        }
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        handle.reload(filter).map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(test)]

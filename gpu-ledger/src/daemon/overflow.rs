@@ -7,6 +7,9 @@ use crate::journal::draft::Pending;
 use crate::unit::BootNs;
 use crate::unknown::GapCause;
 
+/// Rows that one GPU's driver says once more: its dead ones, and as many that run.
+const ROWS_AGAIN_MAX: usize = 256;
+
 /// How far the loss of drafts was made good.
 #[derive(Debug, Default)]
 pub(super) struct Overflow {
@@ -48,6 +51,15 @@ impl Overflow {
         }
     }
 
+    /// Room beyond the queue's length for what the driver says once more: it is no more than its stores
+    /// hold, and without it the same rows would be refused each time.
+    pub(super) const fn extra(&self, gpus: usize) -> usize {
+        match self.state {
+            State::AskedAgain(_) => gpus.saturating_mul(ROWS_AGAIN_MAX),
+            _ => 0,
+        }
+    }
+
     /// Up to which note everything is on the disk, when the writer says `number`.
     pub(super) fn acknowledged(&mut self, number: u64) -> u64 {
         if let State::Waiting(until) = self.state
@@ -59,11 +71,6 @@ impl Overflow {
             Some(first) => number.min(first.saturating_sub(1)),
             None => number,
         }
-    }
-
-    /// Whether drafts have no room now.
-    pub(super) const fn is_losing(&self) -> bool {
-        matches!(self.state, State::Losing { .. })
     }
 }
 
@@ -81,6 +88,7 @@ impl Daemon {
                 self.keep(vec![pending]);
                 if let Err(error) = self.observer.read_anew(self.config.call_deadline).await {
                     tracing::error!(%error, "the driver cannot be read anew");
+                    self.reopens = true;
                 }
                 self.observer.want_reads(true, true);
                 self.turn(None)

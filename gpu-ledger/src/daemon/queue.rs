@@ -47,17 +47,19 @@ impl Queue {
         Self { waiting: Mutex::new(Waiting::default()), came: Condvar::new(), length_max }
     }
 
-    /// Puts drafts in, in order, and gives back those that have no room.
-    pub(super) fn offer(&self, drafts: Vec<Pending>) -> Vec<Pending> {
+    /// Puts drafts in, in order, and gives back those that have no room: for rows the queue's length
+    /// and `extra`.
+    pub(super) fn offer(&self, drafts: Vec<Pending>, extra: usize) -> Vec<Pending> {
         let mut refused = Vec::new();
         let mut waiting = self.lock();
         for pending in drafts {
             let count = waiting.pending.len().saturating_add(waiting.in_hand);
             let bytes = waiting.bytes.saturating_add(waiting.bytes_in_hand);
             let room = if pending.is_row() {
-                count < self.length_max && bytes < QUEUE_BYTES_MAX
+                count < self.length_max.saturating_add(extra)
+                    && (bytes < QUEUE_BYTES_MAX || extra > 0)
             } else {
-                count < self.length_max.saturating_add(QUEUE_RESERVE)
+                count < self.length_max.saturating_add(extra).saturating_add(QUEUE_RESERVE)
                     && bytes < QUEUE_BYTES_MAX.saturating_mul(2)
             };
             if room {

@@ -99,7 +99,7 @@ fn edges(
 ) -> Result<(Option<Stamp>, BTreeMap<GpuUuid, Stamp>), StoreError> {
     let mut began: Option<Stamp> = None;
     let ms = now.wall.ms();
-    let read = Reader::open(dir)?.period(ms, ms.saturating_add(1), |entry| {
+    let read = Reader::open_beside_writer(dir)?.period(ms, ms.saturating_add(1), |entry| {
         if let Figures::Coverage(CoverageEdge::Began { at, .. }) = entry.figures
             && entry.at.boot == boot
         {

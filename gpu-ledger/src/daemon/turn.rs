@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::Daemon;
 use super::writer::Condition;
+use crate::config::OnLoss;
 use crate::host::News;
 use crate::journal::draft::Pending;
+use crate::unknown::GapCause;
 
 impl Daemon {
     /// Makes drafts of everything new.
@@ -15,15 +17,30 @@ impl Daemon {
         for note in notes {
             match &note.news {
                 News::Unknown(unknown) => tracing::warn!("{unknown}"),
-                News::Forgotten { what, gpu, count } => {
+                // Each kind once: there may be many, and their sums are kept.
+                News::Forgotten { what, gpu, count } if self.forgotten_told.insert(*what) => {
                     tracing::warn!(?what, ?gpu, count, "forgotten under a bound");
                 }
+                News::Gap(gap) if gap.cause == GapCause::EventLost => self.on_loss(gap.size),
                 _ => {}
             }
+            self.meter(&note.news);
             drafts.extend(self.drafter.draft(note));
         }
         drafts.extend(self.drafter.compare(self.observer.host()));
         self.keep(drafts);
+    }
+
+    /// Events were lost: the gap is entered in every case.
+    fn on_loss(&mut self, size: Option<u64>) {
+        match self.config.on_loss {
+            OnLoss::Record => tracing::info!(size, "process events were lost"),
+            OnLoss::Alert => tracing::error!(size, "process events were lost"),
+            OnLoss::Exit => {
+                tracing::error!(size, "process events were lost: this daemon ends");
+                self.ends_on_loss = true;
+            }
+        }
     }
 
     /// Hands drafts to the writer. What has no room is as if it had not been learnt, and asked for again.
@@ -31,7 +48,8 @@ impl Daemon {
         if drafts.is_empty() {
             return;
         }
-        let refused = self.queue.offer(drafts);
+        let extra = self.overflow.extra(self.observer.host().gpus().len());
+        let refused = self.queue.offer(drafts, extra);
         if refused.is_empty() {
             return;
         }

@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::queue::{Queue, Taken};
+use super::tally::News;
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
 use crate::coverage::Gap;
@@ -16,9 +17,7 @@ use crate::journal::draft::{Binder, Bound, Pending, Settlements};
 use crate::journal::entry::{BootId, Draft, Evidence, Figures, Moment};
 use crate::journal::store::{Outcome, Store, StoreError};
 use crate::journal::{ChainError, Head};
-use crate::settlement::Account;
-use crate::unit::Ms;
-use crate::unknown::{DisputeReason, GapCause};
+use crate::unknown::GapCause;
 
 /// Drafts that go into one transaction.
 const BATCH_MAX: usize = 2_048;
@@ -26,6 +25,8 @@ const BATCH_MAX: usize = 2_048;
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How often it is tried again where the disk is full or somebody holds the database.
 const RETRY: Duration = Duration::from_secs(1);
+/// Whoever ends waits no longer than such a part of it.
+const RETRY_STEPS: u32 = 50;
 
 /// How the journal is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,14 +39,6 @@ pub(super) enum Condition {
     Busy(Stamp),
     /// Nothing goes in any more, and nobody knows what of the last batch did.
     Failed(String),
-}
-
-/// A settlement that is on the disk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Booked {
-    pub(super) account: Account,
-    pub(super) held: Ms,
-    pub(super) dispute: Option<DisputeReason>,
 }
 
 /// How far the writer is.
@@ -74,13 +67,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts it. `booked` gets, after each transaction, the settlements that it entered.
+    /// Starts it. `booked` gets, after each transaction, what it entered that is summed.
     pub(super) fn start(
         store: Store,
         boot: BootId,
         clock: Clock,
         queue: Arc<Queue>,
-        booked: impl FnMut(Stamp, Vec<Booked>) + Send + 'static,
+        booked: impl FnMut(Stamp, Vec<News>) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (sender, progress) = watch::channel(Progress {
             acknowledged: 0,
@@ -132,7 +125,7 @@ struct Writing {
     hand: VecDeque<Pending>,
     sender: watch::Sender<Progress>,
     full: Option<Full>,
-    booked: Box<dyn FnMut(Stamp, Vec<Booked>) + Send>,
+    booked: Box<dyn FnMut(Stamp, Vec<News>) + Send>,
 }
 
 /// What is asked of the journal while drafts are bound.
@@ -190,11 +183,12 @@ impl Writing {
 
     /// Enters as much of what is in hand as goes together.
     fn write(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
+        let began = self.clock.now();
         let mut bound: Bound =
             self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
         let drafts = std::mem::take(&mut bound.drafts);
-        let told: Vec<Option<Booked>> = drafts.iter().map(booked_by).collect();
+        let told: Vec<Option<News>> =
+            drafts.iter().map(|draft| News::of_figures(&draft.figures)).collect();
         let mut entered = Vec::new();
         let (mut reoffered, mut conflicts) = (0, 0);
         let mut numbers = Vec::new();
@@ -210,13 +204,13 @@ impl Writing {
                 entered.extend(told.filter(|_| number.is_some()));
             }
         }
-        let took = began.elapsed();
         self.binder.entered(&bound, &numbers, self.store.end());
         let done: Vec<Pending> = self.hand.drain(..bound.taken).collect();
         self.queue.entered(done.len(), done.iter().map(Pending::bytes).sum());
         let acknowledged = done.iter().filter_map(|one| one.note).max();
         let entries = numbers.iter().flatten().count();
         let now = self.clock.now();
+        let took = Duration::from_nanos(now.mono_ns.saturating_sub(began.mono_ns));
         self.tell_well(now)?;
         let end = self.store.end();
         self.sender.send_modify(|progress| {
@@ -277,12 +271,11 @@ impl Writing {
 
     /// Waits before the next try. Whether nobody waits for it any more.
     fn rests(&self) -> bool {
-        let until = Instant::now() + RETRY;
-        while Instant::now() < until {
+        for _ in 0..RETRY_STEPS {
             if self.queue.is_abandoned() {
                 return true;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(RETRY / RETRY_STEPS);
         }
         false
     }
@@ -307,17 +300,6 @@ impl Writing {
             _ => error.to_string(),
         };
         self.condition(|_| Condition::Failed(what));
-    }
-}
-
-fn booked_by(draft: &Draft) -> Option<Booked> {
-    match &draft.figures {
-        Figures::Settlement(settlement) => Some(Booked {
-            account: settlement.account.clone(),
-            held: settlement.held,
-            dispute: settlement.dispute,
-        }),
-        _ => None,
     }
 }
 

@@ -223,9 +223,9 @@ fn read_of(read: &ReadOutcome) -> Check {
         (ListingState::Missing(_), Some(unknown)) => {
             amiss(Area::Gpu, "read", Status::Missing, unknown)
         }
-        (ListingState::Missing(_), None) => {
-            Check::new(Area::Gpu, "read", Status::Unknown, "the rows could not be read")
-                .with_remedy(ASK_THE_KERNEL_LOG)
+        (ListingState::Missing(reason), None) => {
+            let cause = format!("the rows could not be read: {reason}");
+            Check::new(Area::Gpu, "read", Status::Unknown, cause).with_remedy(ASK_THE_KERNEL_LOG)
         }
         (ListingState::AccountingOff, _) => {
             Check::ok(Area::Gpu, "read", "the driver answers; there are no rows to read")

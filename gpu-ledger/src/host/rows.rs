@@ -19,6 +19,7 @@ use crate::unknown::{GapCause, Observed, Unknown};
 
 /// One GPU as its reads show it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct GpuRows {
     /// What the driver says of it.
     pub facts: GpuFacts,

@@ -10,6 +10,7 @@ pub mod health;
 pub mod held;
 mod intervals;
 pub mod listener;
+mod page;
 mod render;
 pub mod textfile;
 

@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::accounting::calls::ReadCost;
+use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
 use crate::metrics::{EventCount, GapCount, GpuMeters, QueueMeters};
-use crate::unknown::NamelessReason;
+use crate::unknown::{NamelessReason, UnknownReason};
 
 fn gpu() -> GpuUuid {
     GpuUuid("GPU-a".into())

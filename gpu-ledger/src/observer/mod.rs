@@ -23,6 +23,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use release::ReleaseError;
 pub(crate) use ring::EventCounts;
 
 use self::ring::Ring;
@@ -306,6 +307,16 @@ impl Observer {
     /// The clocks.
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Process events so far; `None` where none are received.
+    pub(crate) fn event_counts(&self) -> Option<EventCounts> {
+        self.ring.as_ref()?.counts()
+    }
+
+    /// Whether process events are received.
+    pub(crate) const fn sees_events(&self) -> bool {
+        self.ring.is_some()
     }
 
     /// The opened driver; `None` while it is closed.

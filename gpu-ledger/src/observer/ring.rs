@@ -125,6 +125,11 @@ impl Ring {
         }
     }
 
+    /// What was counted so far on both sides; what is in the ring is in one of them alone.
+    pub(crate) fn counts(&self) -> Option<EventCounts> {
+        counts_of(self.tracer.get_ref())
+    }
+
     /// Stops the kernel side, takes what is left, and counts: now nothing is on its way any more,
     /// so produced = received + lost must hold exactly.
     pub(crate) fn stop(self, clock: &Clock) -> (Drained, Option<EventCounts>) {
@@ -140,19 +145,23 @@ impl Ring {
         if let Ok(Err(imbalance)) = tracer.balance() {
             tracing::error!(%imbalance, "events do not balance: a bug of gpu-ledger");
         }
-        let counts = tracer.counts().ok().map(|counts| {
-            if counts.read_faults() > 0 {
-                let members = counts.read_faults();
-                tracing::warn!(members, "some members of kernel structures could not be read");
-            }
-            EventCounts {
-                produced: counts.produced().total(),
-                received: tracer.sequence().received().total(),
-                lost: counts.lost().total(),
-            }
-        });
-        (drained, counts)
+        if let Ok(counts) = tracer.counts()
+            && counts.read_faults() > 0
+        {
+            let members = counts.read_faults();
+            tracing::warn!(members, "some members of kernel structures could not be read");
+        }
+        (drained, counts_of(&tracer))
     }
+}
+
+fn counts_of(tracer: &Tracer) -> Option<EventCounts> {
+    let counts = tracer.counts().ok()?;
+    Some(EventCounts {
+        produced: counts.produced().total(),
+        received: tracer.sequence().received().total(),
+        lost: counts.lost().total(),
+    })
 }
 
 #[expect(

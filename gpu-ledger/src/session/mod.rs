@@ -5,7 +5,6 @@
 
 mod assemble;
 pub mod launch;
-mod output;
 pub(crate) mod preflight;
 pub mod report;
 mod text;
@@ -22,8 +21,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::clock::Clock;
+use crate::output::{self, Output};
+use crate::rendering::json;
 use crate::session::launch::STATUS_FAILED_BEFORE;
-use crate::session::output::Output;
 use crate::session::report::Report;
 use crate::session::watch::Watch;
 use crate::unit::{BootNs, GpuUuid, Pid};
@@ -268,7 +268,7 @@ fn deliver(
     report: &Report,
     traced: &Traced,
 ) -> anyhow::Result<u8> {
-    let page = if options.json { assemble::json(report)? } else { text::render(report) };
+    let page = if options.json { json(report)? } else { text::render(report) };
     let written = output.write(&page);
     if let Err(error) = &written {
         // The figures must not be lost with the file.

@@ -146,7 +146,9 @@ mod tests {
 
     #[test]
     fn an_interrupted_child_ends_by_that_signal() {
-        let mut child = Guarded::start(Command::new("sleep").arg("600")).unwrap();
+        // A caller that ignores the signal (a shell's background job) passes that on to its children.
+        let words = ["--default-signal=INT", "sleep", "600"];
+        let mut child = Guarded::start(Command::new("env").args(words)).unwrap();
         child.interrupt().unwrap();
         let status = child.wait(Duration::from_mins(1)).unwrap().unwrap();
         assert_eq!(status.signal(), Some(2));

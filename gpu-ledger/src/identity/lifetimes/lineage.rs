@@ -1,6 +1,6 @@
 //! Who descends from whom, and what is inherited over fork.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::Record;
 use super::{Lifetimes, Standing};
@@ -78,11 +78,32 @@ impl Lifetimes {
         self.change(&key, |child| child.put_inherited(content, user)) == Some(true)
     }
 
-    /// A child born while its parent's image was in doubt is in doubt itself.
-    pub(super) fn inherit_doubt(&mut self, key: ProcessKey, parent: &ProcessKey) {
+    /// A child born while its parent's image was in doubt is in doubt itself. Says whether that is
+    /// news.
+    pub(super) fn inherit_doubt(&mut self, key: ProcessKey, parent: &ProcessKey) -> bool {
         let doubt = self.records.get(parent).and_then(|parent| parent.doubt_at(key.start));
-        if let Some((from, to)) = doubt {
-            self.change(&key, |child| child.doubt(from, to));
+        let Some(to) = doubt else { return false };
+        self.change(&key, |child| child.doubt_inherited(to)).flatten().is_some()
+    }
+
+    /// The images of those in `doubted` came into doubt after children of theirs were forked, and so
+    /// do the children's, over any number of generations.
+    pub(super) fn doubt_children(&mut self, mut doubted: BTreeSet<ProcessKey>) {
+        let in_doubt = |record: &Record| !record.life.image_gaps.is_empty();
+        doubted.retain(|key| self.records.get(key).is_some_and(in_doubt));
+        if doubted.is_empty() {
+            return;
+        }
+        let forked = |record: &Record| {
+            let parent = record.forked.and(record.life.parent)?;
+            Some((record.life.key.start, record.life.key, parent))
+        };
+        // Parents are older than their children.
+        let children: BTreeSet<_> = self.records.values().filter_map(forked).collect();
+        for (_, child, parent) in children {
+            if doubted.contains(&parent) && self.inherit_doubt(child, &parent) {
+                doubted.insert(child);
+            }
         }
     }
 

@@ -9,6 +9,9 @@ mod bounds_tests;
 mod eviction;
 mod lineage;
 #[cfg(test)]
+mod loss_tests;
+mod losses;
+#[cfg(test)]
 mod model;
 mod record;
 mod reseed;
@@ -25,6 +28,7 @@ pub use record::IMAGES_MAX;
 pub use reseed::Seeded;
 
 use self::eviction::Departed;
+use self::losses::Losses;
 use self::record::Record;
 use crate::identity::{Basis, Ended, Image, ImageContent, Lifetime, User};
 use crate::kernel::{DeviceTouch, Event, Exec, Exit, Fork, ProcessKey, Subject};
@@ -63,7 +67,7 @@ pub struct Lifetimes {
     dead_bytes: usize,
     departed: Departed,
     limits: Limits,
-    last_gap: Option<(BootNs, BootNs)>,
+    losses: Losses,
 }
 
 /// What of a record stands in an index.
@@ -136,20 +140,6 @@ impl Lifetimes {
         self.records.is_empty()
     }
 
-    /// Process events were lost in `[from, to]`: what every process alive in it ran from then on is
-    /// in doubt until its next exec event, its end, or the next `reseed`. The caller keeps the gap
-    /// itself in the coverage.
-    pub fn event_gap(&mut self, from: BootNs, to: BootNs) {
-        let gap = self.last_gap.map_or((from, to), |(first, last)| {
-            if from <= last && first <= to { (first.min(from), last.max(to)) } else { (from, to) }
-        });
-        self.last_gap = Some(gap);
-        let keys: Vec<ProcessKey> = self.records.keys().copied().collect();
-        for key in keys {
-            self.change(&key, |record| record.doubt(from, to));
-        }
-    }
-
     fn apply_fork(&mut self, fork: &Fork) -> Applied {
         let subject = &fork.subject;
         let Some(created) = self.meet(subject, BootNs(0)) else { return Applied::Nothing };
@@ -160,6 +150,9 @@ impl Lifetimes {
             None => self.change(&key, Record::doubt_first_image) == Some(true),
         };
         self.patch_children_after(key, BootNs(0));
+        if (news || created) && self.children.contains_key(&key) {
+            self.doubt_children(BTreeSet::from([key]));
+        }
         self.make_room();
         if news || created { Applied::Forked(key) } else { Applied::Nothing }
     }
@@ -179,7 +172,7 @@ impl Lifetimes {
 
     fn apply_exec(&mut self, exec: &Exec) -> Applied {
         let subject = &exec.subject;
-        let Some(_) = self.meet(subject, subject.at) else { return Applied::Nothing };
+        let Some(created) = self.meet(subject, subject.at) else { return Applied::Nothing };
         let key = subject.key;
         // A slice of a ring record would keep its whole buffer alive.
         let mut argv = exec.argv.clone();
@@ -199,8 +192,12 @@ impl Lifetimes {
         if self.records.get(&key).is_some_and(known) {
             return Applied::Nothing;
         }
+        let executed = image.since;
         if let Some(since) = self.change(&key, |record| record.put_exec(image)) {
             self.patch_children_after(key, since);
+            if created || since < executed {
+                self.doubt_children(BTreeSet::from([key]));
+            }
         }
         self.make_room();
         Applied::Executed(key)
@@ -212,6 +209,7 @@ impl Lifetimes {
         let end = Ended { at: subject.at, is_seen: true, wait_status: exit.wait_status };
         let outcome =
             self.change(&subject.key, |record| (record.end(end), record.life.touched.is_some()));
+        self.take_back_looks_after_end(subject.key);
         self.make_room();
         match outcome {
             Some((true, touched)) => Applied::Exited { key: subject.key, touched },
@@ -250,8 +248,8 @@ impl Lifetimes {
             self.insert(record);
             self.adopt_waiting(key);
         }
-        let gap =
-            self.last_gap.filter(|(from, to)| created && key.start <= *to && subject.at >= *from);
+        // An event may be told after a loss that came after it.
+        let gap = self.losses.touching(key.start, BootNs(u64::MAX)).filter(|_| created);
         self.change(&key, |record| {
             record.learn_subject(subject, parent_seen);
             if let Some((from, to)) = gap {
@@ -303,6 +301,7 @@ impl Lifetimes {
                 record.end(Ended { at, is_seen: false, wait_status: None })
             });
             self.patch_children_of_seeded(ended);
+            self.take_back_looks_after_end(ended);
         }
     }
 
@@ -310,7 +309,9 @@ impl Lifetimes {
     fn make_exact(&mut self, key: &ProcessKey) {
         let floored = floor(key);
         if self.records.contains_key(key)
-            || self.records.get(&floored).is_none_or(|record| record.life.start_is_exact)
+            || self.records.get(&floored).is_none_or(|record| {
+                record.life.start_is_exact || record.was_found_before(key.start)
+            })
         {
             return;
         }

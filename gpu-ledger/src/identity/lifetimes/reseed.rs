@@ -75,7 +75,15 @@ impl Lifetimes {
         let last = ProcessKey { start: floored.start.plus_ns(BootNs::PER_TICK - 1), ..floored };
         let exact = self.children.range(floored..=last).next_back().map(|(key, _)| *key);
         let key = exact.unwrap_or(floored);
-        self.insert(Record::new(key, key != floor(&key)));
+        let mut record = Record::new(key, key != floor(&key));
+        let lost_to = self.losses.touching(key.start, window.ended).map(|(_, to)| to);
+        record.found(window.ended, lost_to);
+        // The look may be told after a loss that came after it.
+        let later = self.losses.touching(window.ended.plus_ns(1), BootNs(u64::MAX));
+        if let Some((from, to)) = later {
+            record.doubt(from, to);
+        }
+        self.insert(record);
         self.adopt_waiting(key);
         (Some(key), true)
     }

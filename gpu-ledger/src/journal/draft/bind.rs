@@ -131,37 +131,7 @@ impl Binder {
         let ends = ends.filter(|seq| foresight.unresolved.contains(seq));
         let mut draft = one.draft.clone();
         match &mut draft.figures {
-            Figures::Settlement(settlement) => {
-                settlement.opened = ends;
-                let key = settlement.key();
-                let booked = match &key {
-                    Some(key) if foresight.settled.contains_key(key) => None,
-                    Some(key) => Some(settlements.booked(key)?),
-                    None => None,
-                };
-                match (booked, ends) {
-                    (Some(None), _) => {
-                        let number = foresight.next;
-                        foresight.settled.extend(key.map(|key| (key, number)));
-                        foresight.resolve(ends);
-                        foresight.next = number.and_then(|next| next.checked_add(1));
-                    }
-                    // Booked before: the entry that it would end is left over from a run that
-                    // learnt of the row twice.
-                    (Some(Some(_)), Some(of)) => {
-                        let change = Change::Ended { last_seen: settlement.read_at, cause: None };
-                        settlement.opened = None;
-                        let figures = Figures::Correction(Correction { of, change });
-                        let (at, evidence) = (draft.at, Evidence::None);
-                        let correction = Draft { at, figures, evidence, argv: None };
-                        foresight.resolve(ends);
-                        foresight.next = None;
-                        return Ok(Step::Both(Box::new([draft, correction])));
-                    }
-                    // Whether it becomes an entry the journal decides.
-                    _ => foresight.next = None,
-                }
-            }
+            Figures::Settlement(_) => return settle(draft, ends, foresight, settlements),
             Figures::Open(_) => {
                 if let Some(reference) = one.begins {
                     foresight.opened.insert(reference, foresight.next);
@@ -199,6 +169,46 @@ impl Binder {
         }
         Ok(Step::Draft(Box::new(draft)))
     }
+}
+
+/// A settlement: new, or one that the journal has.
+fn settle<S: Settlements>(
+    mut draft: Draft,
+    ends: Option<u64>,
+    foresight: &mut Foresight,
+    settlements: &S,
+) -> Result<Step, S::Error> {
+    let Figures::Settlement(settlement) = &mut draft.figures else { return Ok(Step::Nothing) };
+    settlement.opened = ends;
+    let key = settlement.key();
+    let booked = match &key {
+        Some(key) if foresight.settled.contains_key(key) => None,
+        Some(key) => Some(settlements.booked(key)?),
+        None => None,
+    };
+    match (booked, ends) {
+        (Some(None), _) => {
+            let number = foresight.next;
+            foresight.settled.extend(key.map(|key| (key, number)));
+            foresight.resolve(ends);
+            foresight.advance();
+        }
+        // Booked before: the entry that it would end is left over from a run that learnt of the row
+        // twice.
+        (Some(Some(_)), Some(of)) => {
+            let change = Change::Ended { last_seen: settlement.read_at, cause: None };
+            settlement.opened = None;
+            let figures = Figures::Correction(Correction { of, change });
+            let (at, evidence) = (draft.at, Evidence::None);
+            let correction = Draft { at, figures, evidence, argv: None };
+            foresight.resolve(ends);
+            foresight.next = None;
+            return Ok(Step::Both(Box::new([draft, correction])));
+        }
+        // Whether it becomes an entry the journal decides.
+        _ => foresight.next = None,
+    }
+    Ok(Step::Draft(Box::new(draft)))
 }
 
 impl Foresight {

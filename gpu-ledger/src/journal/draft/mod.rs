@@ -12,6 +12,8 @@
 mod bind;
 mod evidence;
 mod opened;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

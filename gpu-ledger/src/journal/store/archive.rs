@@ -80,9 +80,8 @@ pub fn archive(dir: &StateDir, before: WallUs) -> Result<Archived, StoreError> {
 /// The archive's name. The journal's own number is in it: another journal's archive of the same entries
 /// must not be taken for this one's.
 fn name(database: &Database, last: u64) -> String {
-    let journal: String =
-        database.origin.journal.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("archive-{journal}-{}-{last}.db", database.origin.base.saturating_add(1))
+    let journal = database.origin.journal.first_chunk().copied().map_or(0, u32::from_be_bytes);
+    format!("archive-{journal:08x}-{}-{last}.db", database.origin.base.saturating_add(1))
 }
 
 struct Parts<'a> {
@@ -177,8 +176,8 @@ impl Parts<'_> {
 
     fn copy(&self, made: &Connection, copies: &[String]) -> Result<(), StoreError> {
         for copy in copies {
-            let copied = made.execute(copy, [big(self.cut.last)]);
-            copied.map_err(|cause| self.database.fail(cause))?;
+            let done = made.execute(copy, [big(self.cut.last)]);
+            done.map_err(|cause| self.database.fail(cause))?;
         }
         Ok(())
     }

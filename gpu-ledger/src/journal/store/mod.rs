@@ -45,6 +45,7 @@
 mod archive;
 mod check;
 mod database;
+mod entering;
 mod error;
 mod period;
 mod place;

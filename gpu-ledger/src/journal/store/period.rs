@@ -28,8 +28,9 @@ impl Reader {
     /// number and each once:
     /// settlements whose span, or the moment they were read at, meets it; gaps that meet it; every edge of
     /// an epoch and of coverage; corrections and conflicts about an entry that meets it, with that entry,
-    /// wherever they stand; marks in it that have a note. Further entries may come. What is open at the end
-    /// is in [`PeriodRead::end`].
+    /// wherever they stand; marks in it that have a note; the last mark before every edge of coverage, and
+    /// everything from the last mark of all on. Further entries may come. What is open at the end is in
+    /// [`PeriodRead::end`].
     ///
     /// **What was visited is worth nothing unless this returns `Ok`**: that nothing is missing is known
     /// at the end.
@@ -50,6 +51,7 @@ impl Reader {
             let mut reading = Reading {
                 database: &self.database,
                 wanted: wanted(&segments, &tail, (from_ms, to_ms), self.base()),
+                last_mark: tail.growing.last_mark,
                 visited: 0,
                 visit: &mut visit,
             };
@@ -102,6 +104,7 @@ fn wanted(segments: &[Segment], tail: &Tail, period: Reach, base: u64) -> BTreeS
 struct Reading<'a> {
     database: &'a Database,
     wanted: BTreeSet<u64>,
+    last_mark: Option<u64>,
     visited: u64,
     visit: &'a mut dyn FnMut(Entry),
 }
@@ -113,7 +116,8 @@ impl Reading<'_> {
         let base = self.database.origin.base;
         let mut run: &[Segment] = &[];
         for (place, segment) in segments.iter().enumerate() {
-            let is_near = segment.last > base && segment.is_near(period);
+            let follows_mark = self.last_mark.is_some_and(|mark| mark <= segment.last);
+            let is_near = segment.last > base && (follows_mark || segment.is_near(period));
             if is_near {
                 // Grows the run by this segment: runs are made of neighbours.
                 let begin = place.saturating_sub(run.len());

@@ -123,8 +123,8 @@ impl Place {
         let place = Self::of(dir)?;
         if made {
             // Whatever the umask took away.
-            let mode = Mode::from_raw_mode(DIRECTORY_MODE);
-            rustix::fs::fchmod(&place.directory, mode).map_err(io("chmod", &place.path))?;
+            let private = Mode::from_raw_mode(DIRECTORY_MODE);
+            rustix::fs::fchmod(&place.directory, private).map_err(io("chmod", &place.path))?;
         }
         place.refuse_what_others_can_write()?;
         let found = rustix::fs::fstatfs(&place.directory).map_err(io("look at", &place.path))?;

@@ -8,6 +8,7 @@ use crate::journal::entry::{
     SettlementFigures,
 };
 use crate::settlement::{Account, SettlementId};
+use crate::unknown::{DisputeReason, GapCause};
 
 /// A row of one of the tables beside the chain.
 #[derive(Clone, PartialEq, Debug)]
@@ -112,7 +113,7 @@ fn settlement(seq: Value, figures: &SettlementFigures) -> Vec<Value> {
         absent(figures.uid.map(Value::from)),
         optional(figures.basis.map(crate::identity::Basis::as_str)),
         text(&json!(flags).to_string()),
-        optional(figures.dispute.map(|dispute| dispute.as_str())),
+        optional(figures.dispute.map(DisputeReason::as_str)),
         absent(figures.asleep.map(|asleep| big(asleep.0))),
         absent(busy.map(|busy| big(busy.low.0))),
         absent(busy.map(|busy| big(busy.high.0))),
@@ -154,7 +155,7 @@ fn correction(seq: Value, figures: &Correction) -> Vec<Value> {
     let of = big(figures.of);
     match &figures.change {
         Change::Ended { last_seen, cause } => {
-            let cause = optional(cause.map(|cause| cause.as_str()));
+            let cause = optional(cause.map(GapCause::as_str));
             let seen = big(last_seen.wall.0);
             let [a, b, c] = [Value::Null, Value::Null, Value::Null];
             vec![seq, of, text("ended"), seen, cause, a, b, c]

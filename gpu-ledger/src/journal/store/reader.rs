@@ -40,6 +40,21 @@ impl Reader {
             return Err(StoreError::Missing { path: place.path });
         }
         let path = place.file(JOURNAL);
+        schema::refuse_foreign(&path)?;
+        Self::over(&path, Some(place))
+    }
+
+    /// As [`Self::open`], within the process whose [`super::Store`] writes this journal. The file is not
+    /// looked at by itself first, as the store has done: a descriptor of it that SQLite does not know of
+    /// would, when it is closed, take this process's locks from the file (fcntl(2)), and the next other
+    /// program that closes the journal would believe that it was the last and remove the log
+    /// under the writer's hands.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_beside_writer(dir: &StateDir) -> Result<Self, StoreError> {
+        let place = Place::of(dir)?;
+        let path = place.file(JOURNAL);
         Self::over(&path, Some(place))
     }
 
@@ -53,11 +68,11 @@ impl Reader {
             path: path.to_owned(),
             cause,
         })?;
+        schema::refuse_foreign(&path)?;
         Self::over(&path, None)
     }
 
     fn over(path: &Path, place: Option<Place>) -> Result<Self, StoreError> {
-        schema::refuse_foreign(path)?;
         let (connection, is_immutable) = connect(path)?;
         let mut database = Database::over(connection, path.to_owned())?;
         database.connection.pragma_update(None, "query_only", true).map_err(failed(path))?;

@@ -7,7 +7,7 @@ use crate::journal::canon::{self, CanonError, canonical_record};
 use crate::journal::chain::{Recovered, sha256};
 use crate::journal::entry::{Change, Entry, Figures, Moment, OpenFigures, SettlementFigures};
 use crate::settlement::Balance;
-use crate::unit::{GpuUuid, Span};
+use crate::unit::{GpuUuid, Span, WallUs};
 
 /// Entries of a segment. Small enough that the entries after the last one are read in a blink, large
 /// enough that the segments of a million settlements are few hundred.
@@ -146,6 +146,10 @@ impl Growing {
         if let Figures::Mark(_) = entry.figures {
             self.last_mark = Some(entry.seq);
         }
+        if let (Figures::Coverage(_), Some(mark)) = (&entry.figures, self.last_mark) {
+            // Up to when the run before this edge saw everything bears on every period.
+            self.far.push(Far { seq: mark, of: None, from: ALWAYS.0, to: ALWAYS.1 });
+        }
         let Some((from, to)) = reach(entry, named) else { return };
         let is_near = to.saturating_sub(from) <= NEAR_MS_MAX;
         match entry.figures {
@@ -216,7 +220,7 @@ fn of_settlement(settlement: &SettlementFigures) -> Reach {
     let span = start.and_then(|start| Span::of_row(start, settlement.held));
     let (from, to) = span.map_or((read_at, read_at), |span| (span.from_ms(), span.to_ms()));
     // A span that wrapped has a start all the same.
-    around([from, to, read_at, start.map_or(from, |start| start.ms())])
+    around([from, to, read_at, start.map_or(from, WallUs::ms)])
 }
 
 fn since(open: &OpenFigures) -> u64 {

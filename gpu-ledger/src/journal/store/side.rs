@@ -64,9 +64,12 @@ impl Witness {
     }
 
     /// Says that everything up to `end` is on the disk.
-    pub(super) fn write(&mut self, end: Acknowledged) -> std::io::Result<()> {
+    pub(super) fn write(&mut self, end: Acknowledged) -> Result<(), Errno> {
         let offset = self.next_slot.saturating_mul(u64::try_from(SLOT_BYTES).unwrap_or(0));
-        self.file.write_all_at(&slot_of(end), offset)?;
+        let slot = slot_of(end);
+        if rustix::io::pwrite(&self.file, &slot, offset)? != slot.len() {
+            return Err(Errno::IO);
+        }
         self.next_slot = 1_u64.saturating_sub(self.next_slot);
         Ok(())
     }

@@ -1,26 +1,21 @@
 //! The one writer.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
-use super::database::{BookedRow, Database, OpenIdentity, argv_word};
+use super::database::{Database, OpenIdentity};
+use super::entering::Entering;
 use super::error::StoreError;
 use super::period::Tail;
 use super::place::{Lock, Place, StateDir, Warning};
-use super::projection::{big, projection};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
 use crate::accounting::RowKey;
 use crate::journal::Digest;
-use crate::journal::chain::{Head, Recovered, Sealed, booking_key};
+use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{
-    ConflictFigures, Draft, Entry, Evidence, Figures, KeptArgv, SettlementEvidence,
-    SettlementFigures,
-};
+use crate::journal::entry::{Draft, Entry, Evidence};
 use crate::kernel::Argv;
-use crate::settlement::contradicts;
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -50,14 +45,14 @@ pub struct Store {
     poison: Option<String>,
     log_pages: u64,
     /// Last: given back when everything else is closed.
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// What moves forward with a commit, and not without one.
 #[derive(Clone, Debug)]
-struct State {
-    end: Recovered,
-    growing: Growing,
+pub(super) struct State {
+    pub(super) end: Recovered,
+    pub(super) growing: Growing,
 }
 
 /// What became of the drafts.
@@ -162,7 +157,7 @@ impl Store {
             state,
             poison: None,
             log_pages: 0,
-            _lock: lock,
+            lock,
         };
         Ok((store, end))
     }
@@ -353,7 +348,7 @@ impl Store {
     }
 
     pub(super) fn parts(self) -> (Database, Place, Lock) {
-        (self.database, self.place, self._lock)
+        (self.database, self.place, self.lock)
     }
 }
 
@@ -365,10 +360,11 @@ fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
 
 fn acknowledge(witness: &mut Witness, place: &Place, end: &Recovered) -> Result<(), StoreError> {
     let acknowledged = Acknowledged { seq: end.head.seq, hash: end.head.hash };
+    // Not "full", which would say that nothing was entered: it was, and opening it again tells.
     witness.write(acknowledged).map_err(|cause| StoreError::Io {
         doing: "write",
         path: place.file("ledger.head"),
-        cause,
+        cause: cause.into(),
     })
 }
 
@@ -416,141 +412,4 @@ fn set_up_for_writing(database: &Database) -> Result<(), StoreError> {
         connection.pragma_update_and_check(None, pragma, value, |_| Ok(())).map_err(fail)?;
     }
     Ok(())
-}
-
-/// A transaction at work.
-struct Entering<'a> {
-    database: &'a Database,
-    state: State,
-    bytes: usize,
-}
-
-impl Entering<'_> {
-    fn draft(&mut self, draft: Draft) -> Result<Outcome, StoreError> {
-        let Draft { at, figures, evidence, argv } = draft;
-        let Figures::Settlement(settlement) = &figures else {
-            let seq = self.enter(Draft { at, figures, evidence, argv })?;
-            return Ok(Outcome::Entered { seq });
-        };
-        let key = booking_key(settlement, &evidence)?;
-        let found = self.database.booked(&key, settlement.key().as_ref())?;
-        let Some(booked) = found else {
-            let held = settlement.held.0;
-            let seq = self.enter(Draft { at, figures, evidence, argv })?;
-            self.insert(
-                "INSERT INTO booked VALUES (?, ?, ?)",
-                vec![Value::Blob(key), big(seq), big(held)],
-            )?;
-            return Ok(Outcome::Entered { seq });
-        };
-        let of = booked.seq;
-        let Evidence::Settlement(again) = evidence else { return Ok(Outcome::Reoffered { of }) };
-        if !self.is_contradicted(booked, settlement, &again)? {
-            return Ok(Outcome::Reoffered { of });
-        }
-        let read_at = settlement.read_at;
-        let SettlementEvidence { row, seen, .. } = *again;
-        let conflict = Evidence::Conflict { row: Box::new(row), seen };
-        if self.is_known(of, &conflict)? {
-            return Ok(Outcome::Conflicting { of, seq: None });
-        }
-        let figures = Figures::Conflict(ConflictFigures { of, read_at });
-        let seq = self.enter(Draft { at, figures, evidence: conflict, argv: None })?;
-        Ok(Outcome::Conflicting { of, seq: Some(seq) })
-    }
-
-    /// Whether a row says other figures than were booked under its key.
-    fn is_contradicted(
-        &self,
-        booked: BookedRow,
-        settlement: &SettlementFigures,
-        again: &SettlementEvidence,
-    ) -> Result<bool, StoreError> {
-        if booked.seq <= self.database.origin.base {
-            // Its evidence lies in an archive; its milliseconds were kept.
-            return Ok(booked.held_ms != settlement.held.0);
-        }
-        let seq = booked.seq;
-        match self.database.evidence(seq)? {
-            Some(Evidence::Settlement(first)) => Ok(contradicts(&first.row, &again.row)),
-            _ => Err(self.database.damaged(&format!("entry {seq} is booked and is no settlement"))),
-        }
-    }
-
-    /// Whether a conflict of the same contents is entered already.
-    fn is_known(&self, of: u64, conflict: &Evidence) -> Result<bool, StoreError> {
-        let Evidence::Conflict { row, .. } = conflict else { return Ok(false) };
-        let fail = |cause| self.database.fail(cause);
-        let sql = "SELECT seq FROM conflict WHERE of = ? ORDER BY seq";
-        let mut statement = self.database.connection.prepare_cached(sql).map_err(fail)?;
-        let known = statement.query_map(params![big(of)], |row| row.get(0)).map_err(fail)?;
-        for seq in known.collect::<rusqlite::Result<Vec<u64>>>().map_err(fail)? {
-            match self.database.evidence(seq)? {
-                Some(Evidence::Conflict { row: known, .. }) if known == *row => return Ok(true),
-                _ => {}
-            }
-        }
-        Ok(false)
-    }
-
-    /// Seals a draft and writes every row of it.
-    fn enter(&mut self, draft: Draft) -> Result<u64, StoreError> {
-        let (evidence, argv) = (draft.evidence.clone(), draft.argv.clone());
-        let Sealed { entry, body, evidence: bytes } = self.state.end.seal(draft)?;
-        self.bytes = self.bytes.saturating_add(body.len()).saturating_add(bytes.len());
-        let columns = projection(&entry, &evidence);
-        self.insert(
-            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)",
-            vec![
-                big(entry.seq),
-                Value::Text(entry.figures.kind().to_owned()),
-                big(entry.at.stamp.wall.0),
-                Value::Blob(body),
-                blob(entry.evidence),
-                blob(entry.previous),
-                blob(entry.hash),
-            ],
-        )?;
-        let evidence = vec![big(entry.seq), Value::Blob(bytes)];
-        self.insert("INSERT INTO evidence VALUES (?, ?)", evidence)?;
-        self.insert(columns.table.insert, columns.columns)?;
-        if let Some(KeptArgv { commitment, argv }) = argv {
-            self.keep(commitment, &argv)?;
-        }
-        let named = self.database.named(&entry)?;
-        self.state.growing.add(&entry, named.as_ref());
-        self.seal_segment()?;
-        Ok(entry.seq)
-    }
-
-    fn seal_segment(&mut self) -> Result<(), StoreError> {
-        let Some(segment) = self.state.growing.fill(&self.state.end) else { return Ok(()) };
-        let (body, digest) = segment.sealed()?;
-        let columns = vec![big(segment.first), big(segment.last), Value::Blob(body), blob(digest)];
-        self.insert("INSERT INTO segment VALUES (?, ?, ?, ?)", columns)?;
-        self.state.growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
-        Ok(())
-    }
-
-    fn keep(&self, commitment: Digest, argv: &Argv) -> Result<(), StoreError> {
-        if self.database.argv(commitment)?.is_some() {
-            return Ok(());
-        }
-        let state = Value::Text(argv_word(argv.state)?);
-        let bytes = Value::Blob(argv.bytes.to_vec());
-        let columns =
-            vec![blob(commitment), bytes, argv.true_length.map_or(Value::Null, big), state];
-        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?)", columns)
-    }
-
-    fn insert(&self, sql: &str, columns: Vec<Value>) -> Result<(), StoreError> {
-        let fail = |cause| self.database.fail(cause);
-        let mut statement = self.database.connection.prepare_cached(sql).map_err(fail)?;
-        statement.execute(params_from_iter(columns)).map_err(fail)?;
-        Ok(())
-    }
-}
-
-pub(super) fn blob(digest: Digest) -> Value {
-    Value::Blob(digest.0.to_vec())
 }

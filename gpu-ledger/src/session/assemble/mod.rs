@@ -1,10 +1,7 @@
 //! From a watched host to its report. The figures are the bill's; here they only find their fields.
 
-mod json;
 mod running;
 mod surroundings;
-
-pub(super) use json::json;
 
 use std::collections::BTreeMap;
 use std::process::ExitStatus;

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use crate::accounting::sight::Asked;
 use crate::bill::blind_spans;
 use crate::coverage::{Coverage, Gap, blinds_processes};
 use crate::host::GpuRows;
+use crate::rendering::rfc3339;
 use crate::session::assemble::Period;
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
-use crate::unit::{Ms, Span, WallUs};
+use crate::unit::{Ms, Span};
 use crate::unknown::{Unknown, UnknownReason};
 
 /// What is asked about one GPU.
@@ -127,15 +126,5 @@ pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
         touched: on.then_some(watch.host().touched_count()),
         without_row: on.then_some(watch.host().touched_without_row()),
         rows_untouched: on.then_some(untouched),
-    }
-}
-
-/// Wall-clock microseconds as RFC 3339 text in UTC.
-fn rfc3339(wall: WallUs) -> String {
-    let us = i64::try_from(wall.0).unwrap_or(i64::MAX);
-    match Timestamp::from_microsecond(us) {
-        Ok(timestamp) => format!("{timestamp:.6}"),
-        // Past the calendar's end: the number itself, rather than another moment.
-        Err(_) => format!("{} us since 1970", wall.0),
     }
 }

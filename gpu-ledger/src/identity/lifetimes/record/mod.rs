@@ -3,6 +3,8 @@
 //! Purpose: put what was seen of one process into one order, whatever order it came in.
 //! Each method may be called again with the same evidence and then changes nothing.
 
+mod doubt;
+
 use std::sync::Arc;
 
 use crate::identity::{Basis, Ended, Image, ImageContent, ImageGap, Lifetime, User};
@@ -46,6 +48,16 @@ struct Seed {
     window: Window,
 }
 
+/// A doubt that a look ended because it showed the image that was known.
+#[derive(Clone, Copy, Debug)]
+struct Confirmed {
+    /// From when on that image was taken for certain.
+    from: BootNs,
+    /// The end of the loss.
+    to: BootNs,
+    window: Window,
+}
+
 /// The image of that moment was cut off under `IMAGES_MAX`.
 #[derive(Debug)]
 pub(super) struct Cut;
@@ -66,8 +78,14 @@ pub(super) struct Record {
     /// What the earliest look at procfs showed, kept also where kernel events say more: what they
     /// say may yet be taken back.
     seed: Option<Box<Seed>>,
-    /// When the newest procfs image after a loss was read.
-    window: Option<Window>,
+    /// When the procfs images behind the first one were read, by the moment they count from.
+    looks: Vec<(BootNs, Window)>,
+    /// The newest look after a loss that showed the image from before.
+    confirmed: Option<Confirmed>,
+    /// The end of the look that this lifetime was made from.
+    found_by: Option<BootNs>,
+    /// The first moment of it in which events were lost.
+    lost_from: Option<BootNs>,
     /// The lost-events interval after which the image has not been looked at again.
     open_gap: Option<(BootNs, BootNs)>,
     /// Start of the youngest child seen to be forked: an exec older than it came late.
@@ -96,7 +114,10 @@ impl Record {
             forked: None,
             forker_unread: false,
             seed: None,
-            window: None,
+            looks: Vec::new(),
+            confirmed: None,
+            found_by: None,
+            lost_from: None,
             open_gap: None,
             last_birth: None,
             pinned: false,
@@ -136,17 +157,6 @@ impl Record {
         }
     }
 
-    /// It was forked by nobody knows whom: the image it was born with is in doubt like one after a
-    /// loss. Says whether that is news.
-    pub(super) fn doubt_first_image(&mut self) -> bool {
-        let news = !self.forker_unread && self.forked.is_none();
-        self.forker_unread = true;
-        if news {
-            self.doubt(self.life.key.start, self.life.key.start);
-        }
-        news
-    }
-
     pub(super) fn learn_cgroups(&mut self, cgroups: &[CgroupId]) {
         for cgroup in cgroups {
             if !self.life.cgroups.contains(cgroup) {
@@ -165,7 +175,7 @@ impl Record {
         if self.life.images.iter().any(known) || self.was_cut_at(since) {
             return BootNs(u64::MAX);
         }
-        let dropped = self.drop_procfs_image_of(&image);
+        let doubted = self.doubt_looks_after(&image);
         let place = self.life.images.partition_point(|other| other.since <= since);
         self.life.images.insert(place, image);
         if self.open_gap.is_some_and(|(_, to)| since >= to) {
@@ -173,7 +183,7 @@ impl Record {
         }
         let begins_anew = self.place_seed();
         self.trim();
-        if begins_anew { self.life.key.start } else { dropped.unwrap_or(since) }
+        if begins_anew { self.life.key.start } else { doubted.unwrap_or(since) }
     }
 
     /// The image inherited over fork; replaces what procfs said of the same beginning, and an
@@ -201,6 +211,10 @@ impl Record {
         {
             return self.settle_gap(content, user, window, to);
         }
+        // An exec that was lost may have come before the reading or after it: it proves nothing.
+        if self.lost_from.is_some_and(|lost| lost <= window.ended) {
+            return Look::Certain;
+        }
         // Of two readings the earlier one says more about the beginning.
         if self.seed.as_ref().is_none_or(|known| window.ended <= known.window.began) {
             let content = Arc::new(content);
@@ -225,7 +239,7 @@ impl Record {
                 Basis::Exec => {
                     image.since <= seed.window.began
                         || image.since <= seed.window.ended
-                            && same_argv(&image.content, &seed.content)
+                            && may_show(&image.content, &seed.content)
                 }
             });
             // Read after this one's end, it was of another holder of the pid in the same tick.
@@ -237,51 +251,6 @@ impl Record {
             }
         }
         self.life.images.first().filter(|first| stands(first)) != before.as_ref()
-    }
-
-    /// Events were lost in `[from, to]`, an exec of this process perhaps among them.
-    ///
-    /// The rule: from the gap's beginning (or the birth, if later) no image is certain until an
-    /// exec event after the gap, the end, or a look at procfs. If that look shows the argv from
-    /// before, nothing was missed and the doubt is lifted; if not, the new image counts from the
-    /// gap's end, since every exec after it was received.
-    pub(super) fn doubt(&mut self, from: BootNs, to: BootNs) {
-        let from = from.max(self.life.key.start);
-        if from > to || self.life.ended.is_some_and(|ended| ended.at < from) {
-            return;
-        }
-        if let Some((first, last)) = self.open_gap {
-            self.open_gap = Some((first.min(from), last.max(to)));
-            if let Some(gap) = self.life.image_gaps.last_mut() {
-                gap.from = gap.from.min(from);
-            }
-            return;
-        }
-        let same = |gap: &ImageGap| {
-            gap.reason == NamelessReason::EventLost
-                && gap.from <= from
-                && gap.to.is_none_or(|end| end >= to)
-        };
-        if self.life.image_gaps.iter().any(same) {
-            return;
-        }
-        self.push_gap(ImageGap { from, to: None, reason: NamelessReason::EventLost });
-        self.open_gap = Some((from, to));
-        let renewed =
-            self.life.images.iter().find(|image| image.basis == Basis::Exec && image.since >= to);
-        if let Some(certain) = renewed.map(|image| image.since) {
-            self.close_gap(certain);
-        } else if let Some(ended) = self.life.ended {
-            self.close_gap(ended.at.plus_ns(1));
-        }
-    }
-
-    /// The gap still open, for a child that inherits an image in doubt.
-    pub(super) fn doubt_at(&self, at: BootNs) -> Option<(BootNs, BootNs)> {
-        let lost = |gap: &&ImageGap| gap.reason == NamelessReason::EventLost && gap.contains(at);
-        let gap = self.life.image_gaps.iter().find(lost)?;
-        let to = self.open_gap.map(|(_, to)| to).or(gap.to).unwrap_or(at);
-        Some((at, to.max(at)))
     }
 
     /// The content that a child born at `at` shares, if this process had any; `Err` where it was
@@ -330,61 +299,7 @@ impl Record {
         }
         self.life.key = key;
         self.life.start_is_exact = true;
-    }
-
-    /// A procfs image that was read after `exec` is that exec's own; the time before it, back to the
-    /// gap that made procfs be looked at, is in doubt again. Returns from when on.
-    fn drop_procfs_image_of(&mut self, exec: &Image) -> Option<BootNs> {
-        let window = self.window?;
-        let stale = |seen: &Image| {
-            seen.basis == Basis::Procfs
-                && seen.since > self.life.key.start
-                && seen.since < exec.since
-                && (exec.since <= window.began
-                    || exec.since <= window.ended && same_argv(&seen.content, &exec.content))
-        };
-        let place = self.life.images.iter().rposition(stale)?;
-        let since = self.life.images.remove(place).since;
-        if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to == Some(since)) {
-            gap.to = Some(exec.since);
-        }
-        Some(since)
-    }
-
-    fn settle_gap(&mut self, seen: ImageContent, user: User, window: Window, to: BootNs) -> Look {
-        let within = |image: &Image| {
-            self.open_gap.is_some_and(|(from, to)| from <= image.since && image.since <= to)
-                && image.since > self.life.key.start
-        };
-        let renewed = self.life.images.iter().rev().find(|image| within(image));
-        let last = self.life.images.last();
-        if last.is_some_and(|last| still_bears(&last.content, &seen)) {
-            match renewed.map(|image| image.since) {
-                // What it was before the exec that did come through cannot be told.
-                Some(since) => self.close_gap(since),
-                None => self.lift_gap(),
-            }
-            return Look::Confirmed;
-        }
-        self.close_gap(to);
-        let to = to.max(self.life.key.start.plus_ns(1));
-        self.window = Some(window);
-        let content = Arc::new(seen);
-        self.life.images.push(Image { since: to, basis: Basis::Procfs, content, user });
-        self.trim();
-        Look::Changed
-    }
-
-    fn close_gap(&mut self, to: BootNs) {
-        self.open_gap = None;
-        if let Some(gap) = self.life.image_gaps.iter_mut().find(|gap| gap.to.is_none()) {
-            gap.to = Some(to.max(gap.from));
-        }
-    }
-
-    fn lift_gap(&mut self) {
-        self.open_gap = None;
-        self.life.image_gaps.retain(|gap| gap.to.is_some());
+        self.forget_loss_before_birth();
     }
 
     fn was_cut_at(&self, at: BootNs) -> bool {
@@ -393,25 +308,6 @@ impl Record {
 
     fn cut(&self) -> Option<&ImageGap> {
         self.life.image_gaps.iter().find(|gap| gap.reason == NamelessReason::IdentityEvicted)
-    }
-
-    fn push_gap(&mut self, gap: ImageGap) {
-        let gaps = &mut self.life.image_gaps;
-        gaps.push(gap);
-        if gaps.len() <= IMAGE_GAPS_MAX {
-            return;
-        }
-        // The cut stays what it is; of the others the two oldest become one.
-        let mut lost = (0..gaps.len()).filter(|place| {
-            gaps.get(*place).is_some_and(|gap| gap.reason == NamelessReason::EventLost)
-        });
-        if let (Some(first), Some(second)) = (lost.next(), lost.next()) {
-            let merged = gaps.remove(second);
-            if let Some(kept) = gaps.get_mut(first) {
-                kept.from = kept.from.min(merged.from);
-                kept.to = kept.to.max(merged.to);
-            }
-        }
     }
 
     /// Cuts the oldest image behind the first one until the bound holds, and says where it was.
@@ -436,6 +332,13 @@ fn same_argv(one: &ImageContent, other: &ImageContent) -> bool {
     one.argv.true_length.is_some()
         && one.argv.true_length == other.argv.true_length
         && one.argv.bytes == other.argv.bytes
+}
+
+/// Whether a look that showed `seen` may have shown the image of this exec, which came while procfs
+/// was read. An argv that could not be read may have been any.
+fn may_show(exec: &ImageContent, seen: &ImageContent) -> bool {
+    let is_unread = matches!(exec.argv.state, ArgvState::Shed | ArgvState::Unreadable);
+    still_bears(exec, seen) || is_unread && (exec.exe.is_none() || seen.exe.is_none())
 }
 
 /// Whether a process that was last known to bear `known` and now shows `seen` in procfs may be

@@ -2,18 +2,20 @@
 
 use std::io;
 
-use serde::Serialize as _;
+use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use crate::escape::is_unprintable;
-use crate::session::report::Report;
 
 /// The report, as one line of JSON.
-pub(in crate::session) fn json(report: &Report) -> anyhow::Result<String> {
+///
+/// # Errors
+/// Where a value cannot be written as JSON, which no report's can.
+pub fn json(report: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     report.serialize(&mut Serializer::with_formatter(&mut bytes, Harmless))?;
     bytes.push(b'\n');
-    Ok(String::from_utf8(bytes)?)
+    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
 /// Compact JSON in which every character that a terminal would act on is written `\uXXXX`: the

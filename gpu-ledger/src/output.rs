@@ -1,4 +1,7 @@
 //! Where a report goes: a stream, or a file that is complete or untouched.
+//!
+//! Purpose: the one way in which a finished page leaves this product. May touch: the file it is given, and
+//! the standard streams. May not: write half a report over a whole one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,7 +12,7 @@ use crate::escape::escape;
 
 /// Why a report could not be put where it was asked for.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OutputError {
+pub(crate) enum OutputError {
     /// The file cannot be written.
     #[error("cannot write {path}: {cause}; give --output another file, or - for stdout")]
     File {
@@ -30,7 +33,7 @@ impl OutputError {
 }
 
 /// Where the report goes. Opened before anything is run, so that a wrong name costs nothing.
-pub(super) enum Output {
+pub(crate) enum Output {
     Stdout,
     Stderr,
     /// Written beside, then renamed over: a reader never sees half a report.
@@ -47,7 +50,7 @@ pub(super) enum Output {
 
 impl Output {
     /// `-` is stdout; no path is stdout too, or stderr where a command owns stdout.
-    pub(super) fn open(path: Option<PathBuf>, to_stdout: bool) -> Result<Self, OutputError> {
+    pub(crate) fn open(path: Option<PathBuf>, to_stdout: bool) -> Result<Self, OutputError> {
         match path {
             None if to_stdout => Ok(Self::Stdout),
             None => Ok(Self::Stderr),
@@ -94,7 +97,7 @@ impl Output {
     }
 
     /// Writes the whole report. A reader that closed its end has seen enough: no error.
-    pub(super) fn write(mut self, page: &str) -> Result<(), OutputError> {
+    pub(crate) fn write(mut self, page: &str) -> Result<(), OutputError> {
         match &mut self {
             Self::Stdout => stream(&mut io::stdout().lock(), page),
             Self::Stderr => stream(&mut io::stderr().lock(), page),
@@ -148,13 +151,13 @@ fn pipe_closed_is_fine(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// A line of ours on stderr, beside whatever the command writes there.
-pub(super) fn complain(line: &str) {
+pub(crate) fn complain(line: &str) {
     // Nothing can be done where even stderr is closed.
     let _ = writeln!(io::stderr(), "gpu-ledger: {line}");
 }
 
 /// The last resort for a report whose file is lost.
-pub(super) fn to_stderr(page: &str) {
+pub(crate) fn to_stderr(page: &str) {
     // As above.
     let _ = io::stderr().write_all(page.as_bytes());
 }

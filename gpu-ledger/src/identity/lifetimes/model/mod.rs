@@ -3,6 +3,8 @@
 //! The truth is made first: processes that fork, exec, exit and reuse pids. Then it is told to the
 //! table in part and out of order, and what the table answers is compared with the truth.
 
+mod losses;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -216,6 +218,7 @@ fn steps(length: usize) -> impl Strategy<Value = Vec<(Step, u64)>> {
 enum Told {
     Event(Event),
     Look(Snapshot),
+    Loss(BootNs, BootNs),
 }
 
 fn in_order(history: &History) -> Vec<(u64, Told)> {
@@ -243,6 +246,7 @@ fn tell(lifetimes: &mut Lifetimes, told: &Told) {
         Told::Look(look) => {
             lifetimes.reseed(look);
         }
+        Told::Loss(from, to) => lifetimes.event_gap(*from, *to),
     }
 }
 
@@ -275,8 +279,14 @@ fn check_indices(lifetimes: &Lifetimes) {
     assert_eq!(leaves, lifetimes.leaves);
 }
 
+/// Four hundred cases, or as many more as `PROPTEST_CASES` asks for.
+fn cases() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(400), ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases())]
 
     #[test]
     fn in_any_order_and_any_number_of_times_the_images_are_the_true_ones(
@@ -375,65 +385,6 @@ proptest! {
                     prop_assert!(ran.is_some() || truth.key.start.0 < COVERED_FROM || lifetimes.evicted() > 0);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn after_a_loss_the_table_says_the_truth_or_that_it_does_not_know(
-        steps in steps(80),
-        from in 0..400 * MS,
-        length in 0..200 * MS,
-        lost in any::<u64>(),
-    ) {
-        let history = History::of(&steps);
-        let gap = (COVERED_FROM + from, COVERED_FROM + from + length);
-        let mut after = history.clone();
-        // What procfs shows right after the gap.
-        for truth in &mut after.processes {
-            truth.exit = truth.exit.filter(|exit| *exit <= gap.1);
-        }
-        after.processes.retain(|truth| truth.key.start.0 <= gap.1);
-        after.look(gap.1, gap.1);
-        let rescan = &after.looks.last().unwrap().0;
-
-        let mut lifetimes = Lifetimes::default();
-        lifetimes.reseed(&history.at_the_start());
-        let mut told = false;
-        for (place, (at, item)) in in_order(&history).iter().enumerate() {
-            if *at > gap.1 && !std::mem::replace(&mut told, true) {
-                lifetimes.event_gap(BootNs(gap.0), BootNs(gap.1));
-                lifetimes.reseed(rescan);
-            }
-            let dropped = (gap.0..=gap.1).contains(at) && lost >> (place % 64) & 1 == 1;
-            if !(dropped && matches!(item, Told::Event(_))) {
-                tell(&mut lifetimes, item);
-            }
-        }
-        if !told {
-            lifetimes.event_gap(BootNs(gap.0), BootNs(gap.1));
-            lifetimes.reseed(rescan);
-        }
-        check_indices(&lifetimes);
-        for (place, truth) in history.processes.iter().enumerate() {
-            let Some(lifetime) = lifetimes.get(&truth.key) else { continue };
-            let last = truth.exit.unwrap_or(u64::MAX);
-            for at in history.moments().into_iter().filter(|at| *at >= truth.key.start.0 && *at < last) {
-                let Some(image) = lifetime.image_at(BootNs(at)) else { continue };
-                // A process whose birth was lost is named by what procfs showed, and so are those
-                // who inherit from it.
-                let shown = |lifetime: &Lifetime| {
-                    let of = |seen: &Image| seen.basis == Basis::Procfs && seen.content == image.content;
-                    lifetime.key.start.0 >= gap.0 && lifetime.images.iter().any(of)
-                };
-                let procfs_alone = at < gap.1 && lifetimes.iter().any(shown);
-                let name = ran(&lifetimes, truth.key, at);
-                prop_assert!(
-                    procfs_alone || name == history.name(place, at),
-                    "{:?} at {}: {:?}, in truth {:?}: {:#?}", gap, at, name, history.name(place, at), lifetime
-                );
-            }
-            // The living are found again.
-            prop_assert!(truth.exit.is_some() || lifetime.ended.is_none());
         }
     }
 }

@@ -1,0 +1,101 @@
+//! What a bill's lines are: one per account, or per something else that a settlement says.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::{BillError, Line};
+use crate::unknown::NamelessReason;
+
+/// What one line of a bill stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum By {
+    /// An account.
+    #[default]
+    Account,
+    /// A user, by the real user id.
+    User,
+    /// A program.
+    Program,
+    /// A GPU.
+    Gpu,
+    /// An account, and below it every process and span.
+    Process,
+}
+
+impl By {
+    /// Every dimension, in the order of the help text.
+    pub const ALL: [Self; 5] = [Self::Account, Self::User, Self::Program, Self::Gpu, Self::Process];
+
+    /// The word on the command line and in every format.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::User => "user",
+            Self::Program => "program",
+            Self::Gpu => "gpu",
+            Self::Process => "process",
+        }
+    }
+
+    /// What a line of it is called in a table.
+    #[must_use]
+    pub const fn line_word(self) -> &'static str {
+        match self {
+            Self::Account | Self::Process => "account",
+            Self::User => "user",
+            Self::Program => "program",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for By {
+    type Err = BillError;
+
+    fn from_str(word: &str) -> Result<Self, BillError> {
+        let known = Self::ALL.into_iter().find(|by| by.as_str() == word);
+        known.ok_or_else(|| BillError::UnknownDimension(word.to_owned()))
+    }
+}
+
+/// A line's place among the lines of one bill: ascending by name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LineKey {
+    /// Its rank among the names; those without an identity come last.
+    pub rank: u32,
+    /// The reason on whose line it stands, where it has no identity.
+    pub reason: Option<NamelessReason>,
+}
+
+impl LineKey {
+    /// The line of a reason.
+    #[must_use]
+    pub const fn nameless(reason: NamelessReason) -> Self {
+        Self { rank: u32::MAX, reason: Some(reason) }
+    }
+}
+
+impl Line for LineKey {
+    fn unattributed(&self) -> Option<NamelessReason> {
+        self.reason
+    }
+}
+
+/// A line's name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LineName {
+    /// As it is printed.
+    pub text: Arc<str>,
+    /// By a rule; `None` where the line is no account.
+    pub is_classified: Option<bool>,
+    /// The identity is known, what this bill is made by is not (a user, a program).
+    pub is_unknown: bool,
+}

@@ -1,0 +1,472 @@
+//! A ledger cut to one period: the books of each GPU, with one line key a settlement.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::{Ledger, Opened, Settled, Sight, Whose};
+use crate::accounting::Busy;
+use crate::bill::lines::{meets, within};
+use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placing, StartPlace};
+use crate::coverage::Gap;
+use crate::identity::Basis;
+use crate::journal::entry::OpenKind;
+use crate::settlement::Account;
+use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
+use crate::unknown::{Flag, GapCause, NamelessReason, UnknownReason};
+
+/// How long after a GPU's last good read the next one is merely awaited: the agent notes its
+/// reads once a minute, and a note may come late on a busy machine.
+pub const PENDING_MS_MAX: u64 = 120_000;
+
+/// What to cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Which<'a> {
+    /// The period.
+    pub period: Span,
+    /// What a line stands for.
+    pub by: By,
+    /// Only these GPUs; all where there is none.
+    pub gpus: &'a [GpuUuid],
+}
+
+/// A ledger cut to one period.
+#[derive(Clone, Debug)]
+pub struct Cut<'a> {
+    /// Each GPU, by index.
+    pub gpus: Vec<CutGpu<'a>>,
+    /// Their books, in the same order.
+    pub books: Vec<GpuBooks<LineKey>>,
+    /// The names of the lines, by rank.
+    pub lines: Vec<LineName>,
+    /// Gaps that meet the period, in the order of their beginning.
+    pub gaps: Vec<&'a Gap>,
+    /// GPUs that were left out.
+    pub gpus_left_out: usize,
+}
+
+/// One GPU of it.
+#[derive(Clone, Debug)]
+pub struct CutGpu<'a> {
+    /// Which.
+    pub sight: &'a Sight,
+    /// Its settlements, in the order of its books.
+    pub rows: Vec<CutRow<'a>>,
+    /// What holds it, or held it and did not settle; those with an interval stand in the order of its
+    /// books' `running`.
+    pub holders: Vec<Holder>,
+    /// The end of the period that its next read will tell of.
+    pub unread: Ms,
+    /// Dead rows at the last read that is noted, where that lies in the period.
+    pub dead_rows_last: Option<u64>,
+}
+
+/// A settlement on a bill, beside its place in the interval algebra.
+#[derive(Clone, Copy, Debug)]
+pub struct CutRow<'a> {
+    ledger: &'a Ledger,
+    settled: &'a Settled,
+    /// On which line.
+    pub line: LineKey,
+}
+
+/// A process that holds a GPU or held it, without a settlement.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    /// Number of its open entry.
+    pub seq: u64,
+    /// What it is.
+    pub kind: OpenKind,
+    /// The driver's pid.
+    pub pid: Pid,
+    /// The driver's `startTime`, where it showed one.
+    pub start: Option<WallUs>,
+    /// When it was first seen, in ms since 1970.
+    pub first_seen_ms: u64,
+    /// The interval in which it is known to have held the GPU.
+    pub span: Option<Span>,
+    /// It is over.
+    pub is_over: bool,
+    /// How its row was lost.
+    pub lost: Option<GapCause>,
+    /// On which line.
+    pub line: LineKey,
+    /// On whose account.
+    pub account: Account,
+    /// The program, where it is known.
+    pub program: Option<Arc<str>>,
+    /// The real user id, where it is known.
+    pub uid: Option<u32>,
+    /// What the name rests on.
+    pub basis: Option<Basis>,
+}
+
+impl Holder {
+    /// Whether it accrues as an open row; everything else only shares.
+    #[must_use]
+    pub const fn is_open_row(&self) -> bool {
+        matches!(self.kind, OpenKind::Row) && !self.is_over
+    }
+
+    /// Why it accrues nothing, where it runs and does not.
+    #[must_use]
+    pub const fn unknown(&self) -> Option<UnknownReason> {
+        match (self.kind, self.span) {
+            (OpenKind::Masked, _) if !self.is_over => Some(UnknownReason::MaskedByDeadRow),
+            (_, None) => Some(UnknownReason::ClockStep),
+            (_, Some(_)) => None,
+        }
+    }
+}
+
+impl Settled {
+    pub(super) fn placing(&self) -> Placing {
+        Placing {
+            pid: self.pid,
+            start: self.start.map(|start| StartPlace::At(start.ms())),
+            held: self.held,
+            is_span: self.start.is_some_and(|start| Span::of_row(start, self.held).is_some()),
+            read_at_ms: self.read_at_ms,
+            dispute: self.dispute,
+        }
+    }
+
+    pub(super) fn earliest_ms(&self) -> u64 {
+        self.start.map_or(self.read_at_ms, |start| start.ms().min(self.read_at_ms))
+    }
+
+    /// Whether it has a place on the bill of a period.
+    fn belongs(&self, period: Span) -> bool {
+        let doubtful = self.dispute.is_some() || self.placing().span().is_none();
+        let end_ms = self.start.map_or(self.read_at_ms, |start| {
+            start.ms().saturating_add(self.held.0).max(start.ms())
+        });
+        let span = self.start.and_then(|start| Span::new(start.ms(), end_ms));
+        span.is_some_and(|span| meets(span, period))
+            || (doubtful && within(self.read_at_ms, period))
+    }
+}
+
+impl Opened {
+    /// Since when it held the GPU, as far as that is known.
+    pub(super) fn since_ms(&self) -> u64 {
+        match (self.kind, self.start) {
+            (OpenKind::Row, Some(start)) => start.ms(),
+            _ => self.first_seen_ms,
+        }
+    }
+}
+
+/// What a line stands for, before names are ranked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Value {
+    Account(u32),
+    Program(Option<u32>),
+    User(Option<u32>),
+    Gpu(u32),
+}
+
+impl CutRow<'_> {
+    /// Number of its entry.
+    #[must_use]
+    pub const fn seq(&self) -> u64 {
+        self.settled.seq
+    }
+
+    /// The driver's `startTime`, where it gave one.
+    #[must_use]
+    pub const fn start(&self) -> Option<WallUs> {
+        self.settled.start
+    }
+
+    /// What decides its place.
+    #[must_use]
+    pub fn placing(&self) -> Placing {
+        self.settled.placing()
+    }
+
+    /// Of which account.
+    #[must_use]
+    pub fn account(&self) -> Option<&Account> {
+        self.ledger.accounts.name(self.settled.whose.account)
+    }
+
+    /// The program, where it is known.
+    #[must_use]
+    pub fn program(&self) -> Option<&Arc<str>> {
+        self.ledger.programs.name(self.settled.whose.program?)
+    }
+
+    /// The real user id, where it is known.
+    #[must_use]
+    pub const fn uid(&self) -> Option<u32> {
+        self.settled.whose.uid
+    }
+
+    /// What the name rests on.
+    #[must_use]
+    pub const fn basis(&self) -> Option<Basis> {
+        self.settled.basis
+    }
+
+    /// What a reader should know.
+    #[must_use]
+    pub fn flags(&self) -> &[Flag] {
+        &self.settled.flags
+    }
+
+    /// Time asleep within the span, where observed.
+    #[must_use]
+    pub const fn asleep(&self) -> Option<Ms> {
+        self.settled.asleep
+    }
+
+    /// How busy it kept the GPU; a percentage of a span that contradicts the clock is none.
+    #[must_use]
+    pub fn busy(&self) -> Option<&Busy> {
+        self.settled.busy.as_ref().filter(|_| self.settled.dispute.is_none())
+    }
+
+    /// Peak device memory, where known.
+    #[must_use]
+    pub const fn memory_peak(&self) -> Option<Bytes> {
+        self.settled.memory_peak
+    }
+}
+
+impl Ledger {
+    /// Cuts out one period.
+    #[must_use]
+    pub fn cut(&self, which: Which<'_>) -> Cut<'_> {
+        let Which { period, by, gpus: wanted } = which;
+        let chosen: Vec<&Settled> =
+            self.settled.iter().filter(|settled| settled.belongs(period)).collect();
+        let holders: Vec<(u64, &Opened, Option<Span>)> = self
+            .opened
+            .iter()
+            .map(|(seq, opened)| (*seq, opened, self.span_of(opened)))
+            .filter(|(_, opened, span)| match span {
+                Some(span) => meets(*span, period),
+                None => within(opened.first_seen_ms, period),
+            })
+            .collect();
+        let of_rows = chosen.iter().map(|one| self.value(by, one.whose));
+        let of_holders = holders.iter().map(|(_, one, _)| self.value(by, one.whose));
+        let (keys, lines) = self.ranked(of_rows.chain(of_holders));
+
+        let mut cut = Vec::with_capacity(self.sights.gpus().len());
+        let mut books = Vec::with_capacity(cut.capacity());
+        for sight in self.sights.gpus() {
+            cut.push(CutGpu {
+                sight,
+                rows: Vec::new(),
+                holders: Vec::new(),
+                unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
+                dead_rows_last: sight.dead_rows_last(period),
+            });
+            books.push(GpuBooks {
+                gpu: sight.gpu.clone(),
+                settlements: Vec::new(),
+                running: Vec::new(),
+                uncovered: sight.uncovered(period, &self.gaps),
+            });
+        }
+        for settled in chosen {
+            let line = self.key(&keys, by, settled.whose);
+            if let Some((gpu, books)) = pair(&mut cut, &mut books, settled.whose.gpu) {
+                gpu.rows.push(CutRow { ledger: self, settled, line });
+                books.settlements.push(settled.placing().booked(line));
+            }
+        }
+        for (seq, opened, span) in holders {
+            let line = self.key(&keys, by, opened.whose);
+            if let Some((gpu, books)) = pair(&mut cut, &mut books, opened.whose.gpu) {
+                let holder = self.holder(seq, opened, span, line);
+                let kind = if holder.is_open_row() { Kind::Open } else { Kind::NoDriverRow };
+                let (pid, account) = (holder.pid, line);
+                books.running.extend(span.map(|span| Holding { span, pid, account, kind }));
+                gpu.holders.push(holder);
+            }
+        }
+        let (gpus, books, gpus_left_out) = ordered(cut, books, wanted);
+        let gaps = self.gaps_of(period, wanted);
+        Cut { gpus, books, lines, gaps, gpus_left_out }
+    }
+
+    /// When it held the GPU, up to its end or to the last answer about that GPU.
+    fn span_of(&self, opened: &Opened) -> Option<Span> {
+        let answered = || self.sights.of(opened.whose.gpu).and_then(Sight::answered_ms);
+        let end_ms = opened.ended.map(|ended| ended.last_seen_ms).or_else(answered)?;
+        Span::new(opened.since_ms(), end_ms)
+    }
+
+    fn holder(&self, seq: u64, opened: &Opened, span: Option<Span>, line: LineKey) -> Holder {
+        let unknown = || Account::Unattributed(NamelessReason::EventLost);
+        Holder {
+            seq,
+            kind: opened.kind,
+            pid: opened.pid,
+            start: opened.start,
+            first_seen_ms: opened.first_seen_ms,
+            span,
+            is_over: opened.ended.is_some(),
+            lost: opened.ended.and_then(|ended| ended.cause),
+            line,
+            account: self.accounts.name(opened.whose.account).cloned().unwrap_or_else(unknown),
+            program: opened.whose.program.and_then(|program| self.programs.name(program)).cloned(),
+            uid: opened.whose.uid,
+            basis: opened.basis,
+        }
+    }
+
+    fn gaps_of(&self, period: Span, gpus: &[GpuUuid]) -> Vec<&Gap> {
+        let meets_period = |gap: &&Gap| {
+            let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
+            from.min(to) < period.to_ms() && from.max(to) >= period.from_ms()
+        };
+        let of_these =
+            |gap: &&Gap| gpus.is_empty() || gap.gpu.as_ref().is_none_or(|gpu| gpus.contains(gpu));
+        let mut gaps: Vec<&Gap> = self.gaps.iter().filter(meets_period).filter(of_these).collect();
+        gaps.sort_by_key(|gap| (gap.from.wall, gap.to.wall, gap.cause));
+        gaps
+    }
+
+    /// When process events were received within the period, and for how long of it.
+    #[must_use]
+    pub fn processes(&self, period: Span) -> Option<(Span, Ms)> {
+        self.sights.processes(period, &self.gaps)
+    }
+
+    fn value(&self, by: By, whose: Whose) -> Value {
+        let Whose { gpu, account, program, uid } = whose;
+        match by {
+            By::Account | By::Process => Value::Account(account),
+            // Without an identity it stands on its reason's line, whatever the lines are.
+            _ if self.reason(account).is_some() => Value::Account(account),
+            By::Program => Value::Program(program),
+            By::User => Value::User(uid),
+            By::Gpu => Value::Gpu(gpu),
+        }
+    }
+
+    fn reason(&self, account: u32) -> Option<NamelessReason> {
+        self.accounts.name(account).and_then(Account::unattributed)
+    }
+
+    fn key(&self, keys: &HashMap<Value, LineKey>, by: By, whose: Whose) -> LineKey {
+        let key = keys.get(&self.value(by, whose));
+        // Every value was ranked before.
+        key.copied().unwrap_or(LineKey { rank: u32::MAX, reason: None })
+    }
+
+    /// Gives every value the rank of its name; values of one name share it.
+    fn ranked(
+        &self,
+        values: impl Iterator<Item = Value>,
+    ) -> (HashMap<Value, LineKey>, Vec<LineName>) {
+        let mut keys: HashMap<Value, LineKey> = HashMap::new();
+        let mut names: BTreeMap<LineName, Vec<Value>> = BTreeMap::new();
+        for value in values {
+            if keys.contains_key(&value) {
+                continue;
+            }
+            let mut key = LineKey { rank: u32::MAX, reason: None };
+            if let Value::Account(account) = value
+                && let Some(reason) = self.reason(account)
+            {
+                key = LineKey::nameless(reason);
+            } else {
+                names.entry(self.line_name(value)).or_default().push(value);
+            }
+            keys.insert(value, key);
+        }
+        let mut lines = Vec::with_capacity(names.len());
+        for (rank, (name, values)) in (0_u32..).zip(names) {
+            for value in values {
+                keys.insert(value, LineKey { rank, reason: None });
+            }
+            lines.push(name);
+        }
+        (keys, lines)
+    }
+
+    fn line_name(&self, value: Value) -> LineName {
+        let other = |text: Option<Arc<str>>, unknown: &str| LineName {
+            is_unknown: text.is_none(),
+            text: text.unwrap_or_else(|| Arc::from(unknown)),
+            is_classified: None,
+        };
+        match value {
+            Value::Account(account) => match self.accounts.name(account) {
+                Some(account) => LineName {
+                    text: account.to_string().into(),
+                    is_classified: Some(matches!(account, Account::Ruled { .. })),
+                    is_unknown: false,
+                },
+                None => other(None, "account unknown"),
+            },
+            Value::Program(program) => {
+                other(program.and_then(|it| self.programs.name(it)).cloned(), "program unknown")
+            }
+            Value::User(uid) => other(uid.map(|uid| format!("uid {uid}").into()), "user unknown"),
+            Value::Gpu(gpu) => other(self.sights.of(gpu).map(Sight::title), "gpu unknown"),
+        }
+    }
+}
+
+impl Sight {
+    /// `GPU 0 NVIDIA H200`, or its UUID where the driver did not say where it enumerates.
+    #[must_use]
+    pub fn title(&self) -> Arc<str> {
+        match (self.index, &self.name) {
+            (Some(index), Some(name)) => format!("GPU {index} {name}").into(),
+            (Some(index), None) => format!("GPU {index} {}", self.gpu).into(),
+            (None, _) => Arc::clone(&self.gpu.0),
+        }
+    }
+}
+
+fn pair<'c, 'a>(
+    gpus: &'c mut [CutGpu<'a>],
+    books: &'c mut [GpuBooks<LineKey>],
+    gpu: u32,
+) -> Option<(&'c mut CutGpu<'a>, &'c mut GpuBooks<LineKey>)> {
+    let place = usize::try_from(gpu).ok()?;
+    Some((gpus.get_mut(place)?, books.get_mut(place)?))
+}
+
+/// By index, those without one last; and only the wanted ones.
+fn ordered<'a>(
+    gpus: Vec<CutGpu<'a>>,
+    books: Vec<GpuBooks<LineKey>>,
+    wanted: &[GpuUuid],
+) -> (Vec<CutGpu<'a>>, Vec<GpuBooks<LineKey>>, usize) {
+    let all = gpus.len();
+    let mut pairs: Vec<_> = gpus.into_iter().zip(books).collect();
+    pairs.retain(|(gpu, _)| wanted.is_empty() || wanted.contains(&gpu.sight.gpu));
+    pairs.sort_by(|(a, _), (b, _)| {
+        let key = |sight: &Sight| (sight.index.is_none(), sight.index);
+        key(a.sight).cmp(&key(b.sight)).then_with(|| a.sight.gpu.cmp(&b.sight.gpu))
+    });
+    let left_out = all.saturating_sub(pairs.len());
+    let (gpus, books) = pairs.into_iter().unzip();
+    (gpus, books, left_out)
+}
+
+impl Cut<'_> {
+    /// The name of a line.
+    #[must_use]
+    pub fn line(&self, key: LineKey) -> Option<&LineName> {
+        self.lines.get(usize::try_from(key.rank).ok()?)
+    }
+}
+
+/// Whether a settlement is counted on the bill of a period: not where it is only known to have shared.
+#[must_use]
+pub fn counts(booked: &Booked<LineKey>, period: Span) -> bool {
+    match booked {
+        Booked::Placed(holding) => meets(holding.span, period),
+        Booked::Disputed { at_ms, .. } | Booked::NoStartTime { at_ms, .. } => {
+            within(*at_ms, period)
+        }
+    }
+}

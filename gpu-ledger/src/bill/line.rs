@@ -1,0 +1,111 @@
+//! The one-line form of the first version of this idea: what was ever booked, by account, one line a
+//! read that settled something.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use crate::escape::escape;
+use crate::unit::{Ms, WallUs};
+
+/// What was booked, by the name of the account.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Totals {
+    accounts: BTreeMap<String, u128>,
+    unattributed: u128,
+    disputed: u128,
+}
+
+impl Totals {
+    /// A settlement of this account was booked.
+    pub fn add(&mut self, account: &str, held: Ms) {
+        self.add_sum(account, u128::from(held.0));
+    }
+
+    /// Settlements of this account were booked.
+    pub fn add_sum(&mut self, account: &str, held_ms: u128) {
+        let sum = self.accounts.entry(account.to_owned()).or_default();
+        *sum = sum.saturating_add(held_ms);
+    }
+
+    /// Settlements that nobody can name were booked.
+    pub const fn add_unattributed(&mut self, held_ms: u128) {
+        self.unattributed = self.unattributed.saturating_add(held_ms);
+    }
+
+    /// Settlements whose milliseconds are in doubt were booked: in the total, on nobody's figure.
+    pub const fn add_disputed(&mut self, raw_ms: u128) {
+        self.disputed = self.disputed.saturating_add(raw_ms);
+    }
+}
+
+/// `2026-07-27T19:25:31Z gpu-ledger: ollama 13149789 unattributed 896825 xtts 6748 TOTAL 14053362`,
+/// largest first, without a line end. A blank within a name is written `\x20`, so that every word is
+/// a name or a number.
+#[must_use]
+pub fn journal_line(at: WallUs, totals: &Totals) -> String {
+    let word = |name: &String| escape(name.as_bytes()).to_string().replace(' ', "\\x20");
+    let mut figures: Vec<(String, u128)> =
+        totals.accounts.iter().map(|(name, held_ms)| (word(name), *held_ms)).collect();
+    // Always there, as the accounts that are known are: it says that there is such a bucket.
+    figures.push(("unattributed".to_owned(), totals.unattributed));
+    if totals.disputed > 0 {
+        figures.push(("disputed".to_owned(), totals.disputed));
+    }
+    figures.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+    let total = figures.iter().fold(0_u128, |sum, (_, held_ms)| sum.saturating_add(*held_ms));
+    let mut line = format!("{} gpu-ledger:", seconds(at));
+    for (name, held_ms) in figures {
+        // Writing to a String cannot fail.
+        let _ = write!(line, " {name} {held_ms}");
+    }
+    let _ = write!(line, " TOTAL {total}");
+    line
+}
+
+/// RFC 3339 in UTC, whole seconds.
+fn seconds(at: WallUs) -> String {
+    let seconds = i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX);
+    match Timestamp::from_second(seconds) {
+        Ok(timestamp) => timestamp.to_string(),
+        Err(_) => format!("{} us since 1970", at.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: WallUs = WallUs(1_785_180_331_900_000);
+
+    #[test]
+    fn the_line_is_that_of_the_first_version() {
+        let mut totals = Totals::default();
+        totals.add("xtts", Ms(6_748));
+        totals.add("ollama", Ms(13_149_000));
+        totals.add("ollama", Ms(789));
+        totals.add_unattributed(896_825);
+        assert_eq!(
+            journal_line(AT, &totals),
+            "2026-07-27T19:25:31Z gpu-ledger: ollama 13149789 unattributed 896825 xtts 6748 \
+             TOTAL 14053362"
+        );
+    }
+
+    #[test]
+    fn nothing_booked_is_a_line_too_and_a_dispute_is_in_the_total() {
+        let mut totals = Totals::default();
+        assert!(journal_line(AT, &totals).ends_with("gpu-ledger: unattributed 0 TOTAL 0"));
+        totals.add_disputed(5);
+        assert!(journal_line(AT, &totals).ends_with(" disputed 5 unattributed 0 TOTAL 5"));
+    }
+
+    #[test]
+    fn a_strangers_name_stays_one_word_on_one_line() {
+        let mut totals = Totals::default();
+        totals.add("python train.py\n\u{1b}[2J", Ms(1));
+        let line = journal_line(AT, &totals);
+        assert!(line.contains(" python\\x20train.py\\x0a\\x1b[2J 1 "), "{line}");
+    }
+}

@@ -1,0 +1,493 @@
+//! From a ledger to a report. The figures are the bill's; here they only find their fields.
+
+use std::collections::BTreeMap;
+
+use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
+use super::evidence::Sampled;
+use super::lifetimes::{Class, Classes};
+use super::{
+    Account, Disputed, FORMAT, Gpu, JournalHead, LeftOut, NoDriverRow, Open, PeriodLine, Report,
+    Settled, Unattributed, VERSION,
+};
+use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+use crate::bill::period::{Period, moment_of, show, zone_name};
+use crate::bill::{
+    Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, bill, divide,
+};
+use crate::journal::Digest;
+use crate::journal::chain::sha256;
+use crate::journal::entry::OpenKind;
+use crate::settlement::{Account as AccountOf, SettlementId};
+use crate::unit::{GpuUuid, Ms, Span};
+use crate::unknown::NamelessReason;
+
+/// The name of the account of those whose name nobody knows.
+const UNATTRIBUTED: &str = "unattributed";
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ask {
+    /// The period.
+    pub period: Period,
+    /// What a line stands for.
+    pub by: By,
+    /// How shared time is divided.
+    pub share: SharePolicy,
+    /// Only these GPUs; all where there is none.
+    pub gpus: Vec<GpuUuid>,
+    /// Only lines of these names; all where there is none.
+    pub accounts: Vec<String>,
+}
+
+/// The end of the journal that the ledger was made from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Number of the last entry.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: Digest,
+}
+
+/// What a report says that stands in evidence, not in figures.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Outside {
+    /// `real` or `simulated`.
+    pub driver: Option<String>,
+    /// Its version.
+    pub driver_version: Option<String>,
+    /// Number of the last entry that was archived and was not there to be read; 0 where none is missing.
+    pub missing: u64,
+    /// Start of the process behind an open entry, by the entry's number, in ms since 1970.
+    pub born_ms: BTreeMap<u64, u64>,
+}
+
+/// Makes the report of a period.
+///
+/// # Errors
+/// Those of [`bill()`] and [`divide`].
+pub fn report(
+    ledger: &Ledger,
+    ask: &Ask,
+    head: Head,
+    outside: &Outside,
+) -> Result<Report, BillError> {
+    let period = bounds(ledger, &ask.period);
+    let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
+    let bill = bill(period, &cut.books)?;
+    let found = Found::of(&cut, &bill, period);
+    let shares = shares(&bill, ask.share, &found)?;
+    let mut report = Report {
+        format: FORMAT,
+        version: VERSION,
+        bill_id: bill_id(ledger, ask, period, head),
+        as_of: ledger.as_of_ms().map(moment),
+        journal_head: JournalHead { seq: head.seq, hash: head.hash.to_string() },
+        period: period_line(ledger, ask, period),
+        host: ledger.host().map(ToString::to_string),
+        driver: outside.driver.clone(),
+        driver_version: outside.driver_version.clone(),
+        by: ask.by.as_str(),
+        share: ask.share.as_str(),
+        gpus: cut
+            .gpus
+            .iter()
+            .zip(&bill.gpus)
+            .map(|(gpu, line)| statement(&cut, gpu, line))
+            .collect(),
+        accounts: accounts(&cut, &bill, &found, &shares),
+        unattributed: unattributed(&bill, &shares),
+        open: Vec::new(),
+        unknown: Vec::new(),
+        disputed: disputed(&cut, &bill),
+        no_driver_row: Vec::new(),
+        lifetime_classes: found.classes.lines(),
+        settlements: (ask.by == By::Process).then(|| settlements(&cut, &bill, period)),
+        settlements_total: bill.settlements_total,
+        span_ms_total: bill.span_ms_total,
+        undivided_ms: shares.undivided,
+        coverage: coverage(ledger, &cut, period),
+        left_out: None,
+    };
+    holders(&mut report, &cut, &bill, outside);
+    let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
+        cut.line(line.account).is_some_and(|name| name.is_unknown)
+    };
+    let missing = Missing {
+        archived: outside.missing,
+        samples: found.total.unsampled_count,
+        peaks: found.total.peaks_unknown,
+        lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
+    };
+    report.unknown = unknown(&report, missing);
+    filter(&mut report, ask, cut.gpus_left_out);
+    Ok(report)
+}
+
+/// The period, from where the journal begins and up to where it speaks, where those were not asked
+/// for: with the agent at work, what is not journaled yet is left to the next bill instead of being
+/// called unseen.
+fn bounds(ledger: &Ledger, period: &Period) -> Span {
+    let span = period.span;
+    let begins = ledger.earliest_ms().filter(|_| period.begins_with_journal);
+    let from_ms = begins.map_or(span.from_ms(), |ms| ms.max(span.from_ms()));
+    let as_of = ledger.as_of_ms().filter(|_| period.is_open_ended && ledger.is_running());
+    let fresh = as_of.filter(|as_of| span.to_ms().saturating_sub(*as_of) <= PENDING_MS_MAX);
+    let to_ms = fresh.map_or(span.to_ms(), |as_of| as_of.min(span.to_ms()));
+    let known = Span::new(from_ms, to_ms).filter(|known| known.length() > Ms::ZERO);
+    known.unwrap_or(span)
+}
+
+fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
+    let local = |ms| show(moment_of(ms), &ask.period.zone);
+    PeriodLine {
+        since: moment(period.from_ms()),
+        until: moment(period.to_ms()),
+        zone: zone_name(&ask.period.zone),
+        local: [local(period.from_ms()), local(period.to_ms())],
+        local_as_of: ledger.as_of_ms().map(local),
+        length_ms: period.length(),
+    }
+}
+
+fn bill_id(ledger: &Ledger, ask: &Ask, period: Span, head: Head) -> String {
+    let (from_ms, to_ms) = (period.from_ms(), period.to_ms());
+    let text = format!(
+        "{FORMAT} {VERSION}\n{} {}\n{from_ms} {to_ms} {}\n{:?}\n{} {}\n{:?}\n{:?}\n",
+        head.seq,
+        head.hash,
+        zone_name(&ask.period.zone),
+        ledger.as_of_ms(),
+        ask.by,
+        ask.share,
+        ask.gpus,
+        ask.accounts,
+    );
+    sha256(text.as_bytes()).to_string().chars().take(16).collect()
+}
+
+/// What the rows and holders add up to, beside the bill's own sums.
+struct Found {
+    by_line: BTreeMap<LineKey, Sampled>,
+    by_gpu: Vec<BTreeMap<LineKey, Sampled>>,
+    total: Sampled,
+    classes: Classes,
+}
+
+impl Found {
+    fn of(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Self {
+        let mut found = Self {
+            by_line: BTreeMap::new(),
+            by_gpu: Vec::new(),
+            total: Sampled::default(),
+            classes: Classes::new(),
+        };
+        for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
+            let mut of_gpu: BTreeMap<LineKey, Sampled> = BTreeMap::new();
+            for ((row, booked), parts) in
+                gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
+            {
+                if matches!(booked, Booked::Placed(_)) && counts(booked, period) {
+                    // One shorter than a millisecond has no part of anything.
+                    let parts = parts.unwrap_or(Parts::NONE);
+                    of_gpu.entry(row.line).or_default().add(row, parts);
+                    found.by_line.entry(row.line).or_default().add(row, parts);
+                    found.total.add(row, parts);
+                    found.classes.add(Class::of_settled(row.placing().held), parts.held());
+                }
+            }
+            found.by_gpu.push(of_gpu);
+            for (holder, parts) in placed(gpu, line) {
+                let is_open = !holder.is_over && holder.kind != OpenKind::NoDriverRow;
+                let class = if is_open { Class::Open } else { Class::NoDriverRow };
+                if let Some(parts) = parts {
+                    found.classes.add(class, parts.held());
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Each holder with what it got of the period; `None` of one without an interval.
+fn placed<'a>(
+    gpu: &'a CutGpu<'a>,
+    line: &'a GpuLine<LineKey>,
+) -> impl Iterator<Item = (&'a Holder, Option<Parts>)> {
+    let mut running = line.running.iter().copied();
+    gpu.holders.iter().map(move |holder| (holder, holder.span.and_then(|_| running.next())))
+}
+
+/// Shared time as the policy divides it.
+struct Shares {
+    lines: BTreeMap<LineKey, Ms>,
+    reasons: BTreeMap<(GpuUuid, LineKey), Ms>,
+    undivided: Option<Ms>,
+}
+
+fn shares(bill: &Bill<LineKey>, policy: SharePolicy, found: &Found) -> Result<Shares, BillError> {
+    let mut shares = Shares { lines: BTreeMap::new(), reasons: BTreeMap::new(), undivided: None };
+    if policy == SharePolicy::None {
+        return Ok(shares);
+    }
+    let overflow = BillError::Overflow { what: "shared time" };
+    let mut undivided = Ms::ZERO;
+    for (line, sampled) in bill.gpus.iter().zip(&found.by_gpu) {
+        // Nothing in a journal says how much memory was held over time: such weights are unknown.
+        let weights: BTreeMap<LineKey, u64> = match policy {
+            SharePolicy::Busy => {
+                let known = |(key, sampled): (&LineKey, &Sampled)| Some((*key, sampled.weight()?));
+                sampled.iter().filter_map(known).collect()
+            }
+            SharePolicy::None | SharePolicy::Equal | SharePolicy::Memory => BTreeMap::new(),
+        };
+        let divided = divide(&line.statement.shared_between, policy, &weights)?;
+        undivided = undivided.checked_add(divided.undivided).ok_or(overflow.clone())?;
+        for (key, share) in divided.shares {
+            let sum = match key.reason {
+                Some(reason) if is_on(bill, &line.gpu, reason) => {
+                    shares.reasons.entry((line.gpu.clone(), key)).or_insert(Ms::ZERO)
+                }
+                None if bill.accounts.iter().any(|line| line.account == key) => {
+                    shares.lines.entry(key).or_insert(Ms::ZERO)
+                }
+                // It shared, and nothing of it is booked that a share could stand beside.
+                Some(_) | None => &mut undivided,
+            };
+            *sum = sum.checked_add(share).ok_or(overflow.clone())?;
+        }
+    }
+    shares.undivided = Some(undivided);
+    Ok(shares)
+}
+
+fn is_on(bill: &Bill<LineKey>, gpu: &GpuUuid, reason: NamelessReason) -> bool {
+    bill.unattributed.iter().any(|line| line.gpu == *gpu && line.reason == reason)
+}
+
+fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
+    let statement = &line.statement;
+    Gpu {
+        gpu_uuid: line.gpu.clone(),
+        gpu_index: gpu.sight.index,
+        gpu_name: gpu.sight.name.as_ref().map(ToString::to_string),
+        period_ms: statement.period.length(),
+        alone_ms: statement.alone,
+        shared_ms: statement.shared,
+        free_ms: statement.free,
+        uncovered_ms: statement.uncovered,
+        unread_ms: gpu.unread,
+        dead_rows_last: gpu.dead_rows_last,
+        possibly_lost: possibly_lost(cut, gpu),
+    }
+}
+
+fn accounts(cut: &Cut<'_>, bill: &Bill<LineKey>, found: &Found, shares: &Shares) -> Vec<Account> {
+    let lines = bill.accounts.iter().filter_map(|line| {
+        let name = cut.line(line.account)?;
+        let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
+        let busy = sampled.busy();
+        // What the policy gave it nothing of is nothing: a line without sharers.
+        let share = || shares.lines.get(&line.account).copied().unwrap_or(Ms::ZERO);
+        Some(Account {
+            account: name.text.to_string(),
+            classified: name.is_classified,
+            settlements: line.settlements,
+            held_ms: line.settled.held(),
+            alone_ms: line.settled.alone,
+            shared_ms: line.settled.shared,
+            uncovered_ms: line.settled.uncovered,
+            span_ms_total: line.span_total,
+            open_ms: line.open.held(),
+            settled_or_open_ms: line.settled_or_open.held(),
+            no_driver_row_ms: line.no_driver_row.held(),
+            share_ms: shares.undivided.map(|_| share()),
+            busy_ms_low: busy.map(|(low, _)| low),
+            busy_ms_high: busy.map(|(_, high)| high),
+            busy_unsampled_ms: sampled.unsampled(),
+            max_memory_bytes: sampled.peak(),
+            memory_held_gib_s: None,
+        })
+    });
+    let mut lines: Vec<Account> = lines.collect();
+    lines.sort_by(|a, b| {
+        let key = |line: &Account| (line.settled_or_open_ms, line.no_driver_row_ms);
+        key(b).cmp(&key(a)).then_with(|| a.account.cmp(&b.account))
+    });
+    lines
+}
+
+fn unattributed(bill: &Bill<LineKey>, shares: &Shares) -> Vec<Unattributed> {
+    let lines = bill.unattributed.iter().map(|line| {
+        let key = (line.gpu.clone(), LineKey::nameless(line.reason));
+        let share = || shares.reasons.get(&key).copied().unwrap_or(Ms::ZERO);
+        Unattributed {
+            gpu_uuid: line.gpu.clone(),
+            reason: line.reason,
+            count: line.count,
+            held_ms: line.held,
+            span_ms_total: line.span_total,
+            share_ms: shares.undivided.map(|_| share()),
+        }
+    });
+    lines.collect()
+}
+
+fn disputed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> Vec<Disputed> {
+    let name = |key| cut.line(key).map_or(UNATTRIBUTED, |name| &*name.text).to_owned();
+    let lines = bill.disputed.iter().map(|line| Disputed {
+        gpu_uuid: line.gpu.clone(),
+        account: name(line.account),
+        reason: line.reason,
+        count: line.count,
+        raw_ms: line.raw_ms,
+    });
+    lines.collect()
+}
+
+fn account_name(account: &AccountOf) -> String {
+    match account {
+        // The reason has a field of its own.
+        AccountOf::Unattributed(_) => UNATTRIBUTED.to_owned(),
+        account => account.to_string(),
+    }
+}
+
+fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled> {
+    let mut all = Vec::new();
+    for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
+        for ((row, booked), parts) in gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
+        {
+            if counts(booked, period) {
+                all.push(settled(&line.gpu, row, *parts));
+            }
+        }
+    }
+    all.sort_by_key(|one| (one.start_time_us, one.seq));
+    all
+}
+
+fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
+    let placing = row.placing();
+    let busy = row.busy();
+    let account = row.account();
+    let parts = parts.filter(|_| placing.dispute.is_none());
+    Settled {
+        id: SettlementId::of_parts(gpu, placing.pid, row.start()).to_string(),
+        seq: row.seq(),
+        gpu_uuid: gpu.clone(),
+        pid: placing.pid,
+        start_time_us: row.start(),
+        held_ms: placing.held,
+        in_period_ms: parts.map(Parts::held),
+        alone_ms: parts.map(|parts| parts.alone),
+        shared_ms: parts.map(|parts| parts.shared),
+        uncovered_ms: parts.map(|parts| parts.uncovered),
+        asleep_ms: row.asleep(),
+        busy_ms_low: busy.map(|busy| busy.low),
+        busy_ms_high: busy.map(|busy| busy.high),
+        busy_samples: busy.and_then(|busy| busy.samples),
+        busy_source: busy.map(|busy| busy.source.as_str()),
+        max_memory_bytes: row.memory_peak(),
+        account: account.map_or_else(|| UNATTRIBUTED.to_owned(), account_name),
+        program: row.program().map(ToString::to_string),
+        uid: row.uid(),
+        basis: row.basis(),
+        reason: account.and_then(AccountOf::unattributed),
+        dispute: placing.dispute,
+        flags: row.flags().to_vec(),
+    }
+}
+
+/// Fills in what holds a GPU, or held it, without a settlement.
+fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &Outside) {
+    for (gpu, line) in cut.gpus.iter().zip(&bill.gpus) {
+        for (holder, parts) in placed(gpu, line) {
+            if holder.is_over || holder.kind == OpenKind::NoDriverRow {
+                report.no_driver_row.push(no_driver_row(&line.gpu, holder, parts, outside));
+            } else {
+                report.open.push(open(&line.gpu, holder, parts));
+            }
+        }
+    }
+}
+
+fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
+    Open {
+        gpu_uuid: gpu.clone(),
+        pid: holder.pid,
+        start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
+        first_seen: moment(holder.first_seen_ms),
+        accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
+        memory_bytes: None,
+        account: account_name(&holder.account),
+        program: holder.program.as_ref().map(ToString::to_string),
+        uid: holder.uid,
+        basis: holder.basis,
+        nameless: holder.account.unattributed(),
+        reason: holder.unknown().map(|reason| reason.to_string()),
+    }
+}
+
+fn no_driver_row(
+    gpu: &GpuUuid,
+    holder: &Holder,
+    parts: Option<Parts>,
+    outside: &Outside,
+) -> NoDriverRow {
+    let born_ms = outside.born_ms.get(&holder.seq);
+    let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
+    NoDriverRow {
+        gpu_uuid: gpu.clone(),
+        pid: holder.pid,
+        account: account_name(&holder.account),
+        program: holder.program.as_ref().map(ToString::to_string),
+        uid: holder.uid,
+        first_seen: moment(holder.first_seen_ms),
+        age_ms: age_ms.map(Ms),
+        seen_ms: parts.map(Parts::held),
+        ended: holder.is_over,
+        lost: holder.lost,
+        memory_bytes: None,
+    }
+}
+
+/// Leaves the lines of other names out, and says what they were.
+fn filter(report: &mut Report, ask: &Ask, gpus_left_out: usize) {
+    if ask.accounts.is_empty() && ask.gpus.is_empty() {
+        return;
+    }
+    let wanted = |name: &str| ask.accounts.is_empty() || ask.accounts.iter().any(|one| one == name);
+    let lines = report.accounts.len();
+    report.accounts.retain(|line| wanted(&line.account));
+    if !wanted(UNATTRIBUTED) {
+        report.unattributed.clear();
+    }
+    report.disputed.retain(|line| wanted(&line.account));
+    report.open.retain(|line| wanted(&line.account));
+    report.no_driver_row.retain(|line| wanted(&line.account));
+    if let Some(settlements) = &mut report.settlements {
+        settlements.retain(|line| wanted(&line.account));
+    }
+    let shown = shown(report);
+    let lines = lines.saturating_sub(report.accounts.len());
+    report.left_out = Some(LeftOut {
+        gpus: u64::try_from(gpus_left_out).unwrap_or(u64::MAX),
+        accounts: u64::try_from(lines).unwrap_or(u64::MAX),
+        settlements: report.settlements_total.saturating_sub(shown.0),
+        span_ms_total: report.span_ms_total.saturating_sub(shown.1),
+    });
+}
+
+/// Settlements on the lines, and their milliseconds.
+fn shown(report: &Report) -> (u64, u128) {
+    let accounts =
+        report.accounts.iter().map(|line| (line.settlements, line.span_ms_total.0.into()));
+    let nameless = report.unattributed.iter().map(|line| (line.count, line.span_ms_total.0.into()));
+    let disputed = report.disputed.iter().map(|line| (line.count, line.raw_ms));
+    accounts.chain(nameless).chain(disputed).fold(
+        (0, 0),
+        |(count, ms): (u64, u128), (more, held)| {
+            (count.saturating_add(more), ms.saturating_add(held))
+        },
+    )
+}

@@ -1,0 +1,108 @@
+//! What stands around the figures: coverage, gaps, unknowns.
+
+use super::{CoverageLines, GapLine, Report, UnknownLine};
+use crate::bill::Ledger;
+use crate::bill::ledger::{Cut, CutGpu};
+use crate::rendering::rfc3339;
+use crate::unit::{Ms, Span, WallUs};
+use crate::unknown::{GapCause, UnknownReason};
+
+/// Milliseconds since 1970 as RFC 3339 text.
+pub(super) fn moment(ms: u64) -> String {
+    rfc3339(WallUs(ms.saturating_mul(1_000)))
+}
+
+/// When process events were received, and every gap that meets the period.
+pub(super) fn coverage(ledger: &Ledger, cut: &Cut<'_>, period: Span) -> CoverageLines {
+    let processes = ledger.processes(period);
+    let span = processes.map(|(span, _)| span);
+    CoverageLines {
+        start: span.map(|span| moment(span.from_ms())),
+        end: span.map(|span| moment(span.to_ms())),
+        covered_ms: processes.map_or(Ms::ZERO, |(_, covered)| covered),
+        gaps: cut
+            .gaps
+            .iter()
+            .map(|gap| GapLine {
+                from: rfc3339(gap.from.wall),
+                to: rfc3339(gap.to.wall),
+                cause: gap.cause,
+                gpu: gap.gpu.clone(),
+                size: gap.size,
+            })
+            .collect(),
+    }
+}
+
+/// Rows of a GPU that may have been lost unread; `None` where a gap does not know its number.
+pub(super) fn possibly_lost(cut: &Cut<'_>, gpu: &CutGpu<'_>) -> Option<u64> {
+    let of_this = cut.gaps.iter().filter(|gap| gap.gpu.as_ref() == Some(&gpu.sight.gpu));
+    let of_rows = of_this.filter(|gap| {
+        matches!(
+            gap.cause,
+            GapCause::RowsPossiblyEvicted
+                | GapCause::ClearedOrReset
+                | GapCause::RowOverwritten
+                | GapCause::RowVanished
+        )
+    });
+    of_rows.map(|gap| gap.size).try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
+}
+
+/// How many settlements lack a piece of evidence, and up to which entry the journal is not here.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Missing {
+    pub(super) archived: u64,
+    pub(super) samples: u64,
+    pub(super) peaks: u64,
+    pub(super) lines: u64,
+}
+
+/// Every UNKNOWN, once.
+pub(super) fn unknown(report: &Report, missing: Missing) -> Vec<UnknownLine> {
+    let line = |reason: UnknownReason, subject: String, is_evidence| UnknownLine {
+        reason: reason.to_string(),
+        subject,
+        gpu: None,
+        call: None,
+        code: None,
+        is_evidence,
+    };
+    let mut lines = Vec::new();
+    if report.gpus.is_empty() {
+        lines.push(line(UnknownReason::NoGpuFound, "every figure".to_owned(), false));
+    }
+    if missing.archived > 0 {
+        let subject =
+            format!("entries 1 to {}: archived, and no archive is here", missing.archived);
+        lines.push(line(UnknownReason::ValueNotAvailable, subject, false));
+    }
+    for open in &report.open {
+        if let Some(reason) = &open.reason {
+            lines.push(UnknownLine {
+                reason: reason.clone(),
+                subject: format!("accrued time of pid {}", open.pid),
+                gpu: Some(open.gpu_uuid.clone()),
+                call: None,
+                code: None,
+                is_evidence: false,
+            });
+        }
+    }
+    if missing.lines > 0 {
+        let subject = format!("{} of {} settlements", report.by, missing.lines);
+        lines.push(line(UnknownReason::ValueNotAvailable, subject, false));
+    }
+    if missing.samples > 0 {
+        let subject = format!("busy of {} settlements", missing.samples);
+        lines.push(line(UnknownReason::NoSamples, subject, true));
+    }
+    if missing.peaks > 0 {
+        let subject = format!("peak memory of {} settlements", missing.peaks);
+        lines.push(line(UnknownReason::ValueNotAvailable, subject, true));
+    }
+    if !report.accounts.is_empty() {
+        lines.push(line(UnknownReason::NoSamples, "memory held".to_owned(), true));
+    }
+    lines
+}

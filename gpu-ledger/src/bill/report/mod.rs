@@ -1,0 +1,390 @@
+//! A bill as a value: what `--format json` writes, field for field.
+//!
+//! Every field is always there; one that does not apply, or that nobody could know, is null. The schema is
+//! `gpu-ledger/schema/bill.v1.schema.json`.
+
+mod assemble;
+mod coverage;
+mod evidence;
+mod lifetimes;
+
+pub use assemble::{Ask, Head, Outside, report};
+pub use lifetimes::{Class, LifetimeClass};
+
+use serde::Serialize;
+
+use crate::identity::Basis;
+use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
+use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
+
+/// The word in the `format` field.
+pub const FORMAT: &str = "gpu-ledger-bill";
+/// The number in the `version` field; raised when a field changes its meaning or goes.
+pub const VERSION: u32 = 1;
+
+/// A bill.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: &'static str,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The first 16 hex digits of the SHA-256 over the journal's head, the period, the as-of time and
+    /// the options: two bills with one id are one bill.
+    pub bill_id: String,
+    /// Up to when the journal speaks (RFC 3339); null where it has no entry.
+    pub as_of: Option<String>,
+    /// Where the journal ended.
+    pub journal_head: JournalHead,
+    /// From when to when.
+    pub period: PeriodLine,
+    /// The host; null where no entry names one.
+    pub host: Option<String>,
+    /// `real` or `simulated`; null where no entry says.
+    pub driver: Option<String>,
+    /// Driver version; null where no entry says.
+    pub driver_version: Option<String>,
+    /// What a line stands for.
+    pub by: &'static str,
+    /// How shared time is divided.
+    pub share: &'static str,
+    /// The statement of every GPU: its four parts add up to the period.
+    pub gpus: Vec<Gpu>,
+    /// One line each, largest first. Called accounts whatever the bill is made by.
+    pub accounts: Vec<Account>,
+    /// Settled milliseconds without a name, by GPU and reason.
+    pub unattributed: Vec<Unattributed>,
+    /// Rows that still run: accrued within the period, not booked.
+    pub open: Vec<Open>,
+    /// What could not be known, and why.
+    pub unknown: Vec<UnknownLine>,
+    /// What cannot be priced, as the driver gave it, by GPU, line and reason.
+    pub disputed: Vec<Disputed>,
+    /// Processes that hold or held a GPU and never get a row.
+    pub no_driver_row: Vec<NoDriverRow>,
+    /// How the held time spreads over spans short and long.
+    pub lifetime_classes: Vec<LifetimeClass>,
+    /// Every settlement; null unless the bill is made by process.
+    pub settlements: Option<Vec<Settled>>,
+    /// Settlements that meet the period.
+    pub settlements_total: u64,
+    /// Their milliseconds: spans within the period, and the driver's figures of those that have no
+    /// interval to trust.
+    pub span_ms_total: u128,
+    /// Shared time that the policy could not divide, or that fell on a holder who is on no line (disputed,
+    /// or open without a name); null where no policy was asked for.
+    pub undivided_ms: Option<Ms>,
+    /// When and what could be seen.
+    pub coverage: CoverageLines,
+    /// What a filter left out; null without one.
+    pub left_out: Option<LeftOut>,
+}
+
+/// The end of the journal that a bill was made from.
+#[derive(Clone, Debug, Serialize)]
+pub struct JournalHead {
+    /// Number of the last entry.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+/// A period.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeriodLine {
+    /// Its first moment, RFC 3339 in UTC.
+    pub since: String,
+    /// The first moment after it, RFC 3339 in UTC.
+    pub until: String,
+    /// The time zone in which it was asked for.
+    pub zone: String,
+    /// Beginning and end in that zone, as people read them.
+    #[serde(skip)]
+    pub local: [String; 2],
+    /// As-of in that zone; `None` of an empty journal.
+    #[serde(skip)]
+    pub local_as_of: Option<String>,
+    /// Its length.
+    pub length_ms: Ms,
+}
+
+/// The statement of one GPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gpu {
+    /// Which.
+    pub gpu_uuid: GpuUuid,
+    /// Where it enumerated last; null where no entry says.
+    pub gpu_index: Option<u32>,
+    /// Its product name; null where no entry says.
+    pub gpu_name: Option<String>,
+    /// Length of the period.
+    pub period_ms: Ms,
+    /// Held by exactly one process.
+    pub alone_ms: Ms,
+    /// Held by several.
+    pub shared_ms: Ms,
+    /// Held by none.
+    pub free_ms: Ms,
+    /// Not seen.
+    pub uncovered_ms: Ms,
+    /// The end of the period that the next read will tell of, after the last good one: none of it is
+    /// called free, and what of it no holder is known to share stands in `uncovered_ms`.
+    pub unread_ms: Ms,
+    /// Dead rows in the driver's store at the last read that the journal notes; null where that lies
+    /// outside of the period. At 128 the driver evicts.
+    pub dead_rows_last: Option<u64>,
+    /// Rows that may have been lost unread within the period; null where even the number is not known.
+    pub possibly_lost: Option<u64>,
+}
+
+/// One line: an account, or what else the bill is made by.
+#[derive(Clone, Debug, Serialize)]
+pub struct Account {
+    /// Its name.
+    pub account: String,
+    /// Named by a rule, and not after its program; null where the line is no account.
+    pub classified: Option<bool>,
+    /// Settlements that meet the period.
+    pub settlements: u64,
+    /// Union of its settled spans over each GPU within the period, summed over the GPUs.
+    pub held_ms: Ms,
+    /// Of that, no other line held the same GPU.
+    pub alone_ms: Ms,
+    /// Of that, another line held it too.
+    pub shared_ms: Ms,
+    /// Of that, held where nobody could see who else did.
+    pub uncovered_ms: Ms,
+    /// Plain sum of its settled spans within the period: may exceed wall time.
+    pub span_ms_total: Ms,
+    /// Union of its open spans: accrued, not booked.
+    pub open_ms: Ms,
+    /// Union of settled and open: unchanged when an open row settles.
+    pub settled_or_open_ms: Ms,
+    /// Union of its spans without a driver row: shown, never billed.
+    pub no_driver_row_ms: Ms,
+    /// What the share policy gave it of shared time; null without one.
+    pub share_ms: Option<Ms>,
+    /// Busy at least this long; null where nothing was sampled. Settlements without samples may
+    /// have been idle or busy throughout, which widens the range.
+    pub busy_ms_low: Option<Ms>,
+    /// Busy at most this long.
+    pub busy_ms_high: Option<Ms>,
+    /// Of its spans, how much was never sampled.
+    pub busy_unsampled_ms: Ms,
+    /// The largest peak of device memory; null where that of one settlement is unknown.
+    pub max_memory_bytes: Option<Bytes>,
+    /// Memory held over time, in GiB·s; null where no recorder sampled it.
+    pub memory_held_gib_s: Option<u64>,
+}
+
+/// One reason's line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unattributed {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Why.
+    pub reason: NamelessReason,
+    /// Settlements.
+    pub count: u64,
+    /// The union of their spans.
+    pub held_ms: Ms,
+    /// The sum of their spans.
+    pub span_ms_total: Ms,
+    /// What the share policy gave it of shared time; null without one.
+    pub share_ms: Option<Ms>,
+}
+
+/// Settlements whose milliseconds are in doubt: in no line's priced sum.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disputed {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Whose; `unattributed` where nobody knows.
+    pub account: String,
+    /// Why.
+    pub reason: DisputeReason,
+    /// Settlements.
+    pub count: u64,
+    /// The driver's `time` of them, added up as it is.
+    pub raw_ms: u128,
+}
+
+/// A row that still runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Open {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Whose.
+    pub pid: Pid,
+    /// Since when; null where a dead row of the same pid hides it.
+    pub start_time_us: Option<WallUs>,
+    /// When it was first seen, RFC 3339.
+    pub first_seen: String,
+    /// Held within the period so far; null where its start is not known.
+    pub accrued_ms: Option<Ms>,
+    /// Device memory it holds; null, as a journal does not note it.
+    pub memory_bytes: Option<Bytes>,
+    /// Its account; `unattributed` where nobody knows.
+    pub account: String,
+    /// Its program, where that is known.
+    pub program: Option<String>,
+    /// Its real user id, where that is known.
+    pub uid: Option<u32>,
+    /// What the name rests on.
+    pub basis: Option<Basis>,
+    /// Why it has no name.
+    pub nameless: Option<NamelessReason>,
+    /// Why something about it is unknown.
+    pub reason: Option<String>,
+}
+
+/// A process that holds or held a GPU and gets no row.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoDriverRow {
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// Who.
+    pub pid: Pid,
+    /// Its account; `unattributed` where nobody knows.
+    pub account: String,
+    /// Its program, where that is known.
+    pub program: Option<String>,
+    /// Its real user id, where that is known.
+    pub uid: Option<u32>,
+    /// When it was first seen, RFC 3339.
+    pub first_seen: String,
+    /// Age of the process when it was last seen; null where its start is not known.
+    pub age_ms: Option<Ms>,
+    /// For how long of the period it was seen to hold the GPU; null where the clock contradicts itself.
+    pub seen_ms: Option<Ms>,
+    /// Whether it holds it no more.
+    pub ended: bool,
+    /// How its row was lost; null where it never had one.
+    pub lost: Option<GapCause>,
+    /// Device memory it holds; null, as a journal does not note it.
+    pub memory_bytes: Option<Bytes>,
+}
+
+/// One UNKNOWN.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnknownLine {
+    /// The word.
+    pub reason: String,
+    /// What is not known.
+    pub subject: String,
+    /// About which GPU.
+    pub gpu: Option<GpuUuid>,
+    /// Which call would have told; null, as a journal does not note it.
+    pub call: Option<String>,
+    /// Its return code; likewise.
+    pub code: Option<u32>,
+    /// About evidence beside the bill: such a line alone leaves the exit status 0.
+    #[serde(rename = "evidence")]
+    pub is_evidence: bool,
+}
+
+/// One settlement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settled {
+    /// `<first 8 of the GPU's UUID>-<pid>-<startTime µs>`.
+    pub id: String,
+    /// Number of its entry in the journal.
+    pub seq: u64,
+    /// Which GPU.
+    pub gpu_uuid: GpuUuid,
+    /// The driver's pid.
+    pub pid: Pid,
+    /// The driver's `startTime`; null where it gave none.
+    pub start_time_us: Option<WallUs>,
+    /// The driver's `time`: the whole row, whatever the period.
+    pub held_ms: Ms,
+    /// Its overlap with the period; null where it has no interval to trust.
+    pub in_period_ms: Option<Ms>,
+    /// Of that, nobody else held the GPU.
+    pub alone_ms: Option<Ms>,
+    /// Somebody else did.
+    pub shared_ms: Option<Ms>,
+    /// Nobody saw who else did.
+    pub uncovered_ms: Option<Ms>,
+    /// Asleep inside the whole row; null where not observed.
+    pub asleep_ms: Option<Ms>,
+    /// Busy at least this long, of the whole row.
+    pub busy_ms_low: Option<Ms>,
+    /// Busy at most this long.
+    pub busy_ms_high: Option<Ms>,
+    /// From how many samples.
+    pub busy_samples: Option<u64>,
+    /// `stats_v2`, `process_samples` or `stats_v1`.
+    pub busy_source: Option<&'static str>,
+    /// Peak device memory.
+    pub max_memory_bytes: Option<Bytes>,
+    /// Its account; `unattributed` where nobody knows.
+    pub account: String,
+    /// Its program; null where nobody knows.
+    pub program: Option<String>,
+    /// Its real user id; null where nobody knows.
+    pub uid: Option<u32>,
+    /// What the name rests on.
+    pub basis: Option<Basis>,
+    /// Why there is no name.
+    pub reason: Option<NamelessReason>,
+    /// Why the milliseconds are in doubt.
+    pub dispute: Option<DisputeReason>,
+    /// What a reader should know.
+    pub flags: Vec<Flag>,
+}
+
+/// When and what could be seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoverageLines {
+    /// RFC 3339; null where no process event was received in the period.
+    pub start: Option<String>,
+    /// RFC 3339; null likewise.
+    pub end: Option<String>,
+    /// The time between, less what lies outside of the agent's runs and in gaps of process events.
+    pub covered_ms: Ms,
+    /// Every interval not seen that meets the period.
+    pub gaps: Vec<GapLine>,
+}
+
+/// One gap.
+#[derive(Clone, Debug, Serialize)]
+pub struct GapLine {
+    /// RFC 3339.
+    pub from: String,
+    /// RFC 3339.
+    pub to: String,
+    /// Why.
+    pub cause: GapCause,
+    /// Which GPU's rows; null where it is about process events or the agent itself.
+    pub gpu: Option<GpuUuid>,
+    /// How many events or rows; null where not known.
+    pub size: Option<u64>,
+}
+
+/// What a filter left out of the lines; the statements of the GPUs that are shown are whole all the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// GPUs.
+    pub gpus: u64,
+    /// Lines.
+    pub accounts: u64,
+    /// Their settlements that meet the period, those without a name included.
+    pub settlements: u64,
+    /// Their milliseconds.
+    pub span_ms_total: u128,
+}
+
+impl Report {
+    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        let unseen = |gpu: &Gpu| gpu.uncovered_ms.0.saturating_sub(gpu.unread_ms.0) > 0;
+        self.unknown.iter().all(|line| line.is_evidence)
+            && self.unattributed.is_empty()
+            && self.disputed.is_empty()
+            && self.coverage.gaps.is_empty()
+            && !self.gpus.is_empty()
+            && !self.gpus.iter().any(unseen)
+    }
+}

@@ -1,0 +1,214 @@
+//! A bill as a table of commas (RFC 4180): one row per line of the chosen dimension.
+//!
+//! A cell that a spreadsheet would take for a formula is led by an apostrophe; columns of numbers never
+//! are, and a bare form leaves everything as it is.
+
+use super::report::{Account, Report, Settled, Unattributed};
+use crate::escape::escape;
+
+/// The bill's lines as CSV, with a head.
+///
+/// # Errors
+/// Where a row cannot be written, which memory never refuses.
+pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    match &report.settlements {
+        Some(settlements) => {
+            writer.write_record(SETTLED)?;
+            for one in settlements {
+                writer.write_record(settled(one, is_raw))?;
+            }
+        }
+        None => write_lines(&mut writer, report, is_raw)?,
+    }
+    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
+    String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
+}
+
+const LINE: [&str; 19] = [
+    "line",
+    "gpu_uuid",
+    "reason",
+    "classified",
+    "settlements",
+    "held_ms",
+    "alone_ms",
+    "shared_ms",
+    "uncovered_ms",
+    "span_ms_total",
+    "open_ms",
+    "settled_or_open_ms",
+    "no_driver_row_ms",
+    "share_ms",
+    "busy_ms_low",
+    "busy_ms_high",
+    "busy_unsampled_ms",
+    "max_memory_bytes",
+    "raw_ms",
+];
+
+const SETTLED: [&str; 21] = [
+    "id",
+    "account",
+    "gpu_uuid",
+    "pid",
+    "start_time_us",
+    "held_ms",
+    "in_period_ms",
+    "alone_ms",
+    "shared_ms",
+    "uncovered_ms",
+    "asleep_ms",
+    "busy_ms_low",
+    "busy_ms_high",
+    "busy_samples",
+    "busy_source",
+    "max_memory_bytes",
+    "program",
+    "uid",
+    "basis",
+    "reason",
+    "dispute",
+];
+
+fn write_lines(
+    writer: &mut csv::Writer<Vec<u8>>,
+    report: &Report,
+    is_raw: bool,
+) -> Result<(), csv::Error> {
+    writer.write_record(LINE)?;
+    for line in &report.accounts {
+        writer.write_record(account(line, is_raw))?;
+    }
+    for line in &report.unattributed {
+        writer.write_record(unattributed(line))?;
+    }
+    for line in &report.disputed {
+        let mut row = empty_row();
+        put(&mut row, "line", text(&line.account, is_raw));
+        put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
+        put(&mut row, "reason", line.reason.to_string());
+        put(&mut row, "settlements", line.count.to_string());
+        put(&mut row, "raw_ms", line.raw_ms.to_string());
+        writer.write_record(row)?;
+    }
+    Ok(())
+}
+
+fn empty_row() -> Vec<String> {
+    vec![String::new(); LINE.len()]
+}
+
+fn put(row: &mut [String], column: &str, value: String) {
+    let place = LINE.iter().position(|name| *name == column);
+    if let Some(cell) = place.and_then(|place| row.get_mut(place)) {
+        *cell = value;
+    }
+}
+
+fn account(line: &Account, is_raw: bool) -> Vec<String> {
+    let mut row = empty_row();
+    let numbers = [
+        ("settlements", Some(line.settlements)),
+        ("held_ms", Some(line.held_ms.0)),
+        ("alone_ms", Some(line.alone_ms.0)),
+        ("shared_ms", Some(line.shared_ms.0)),
+        ("uncovered_ms", Some(line.uncovered_ms.0)),
+        ("span_ms_total", Some(line.span_ms_total.0)),
+        ("open_ms", Some(line.open_ms.0)),
+        ("settled_or_open_ms", Some(line.settled_or_open_ms.0)),
+        ("no_driver_row_ms", Some(line.no_driver_row_ms.0)),
+        ("share_ms", line.share_ms.map(|ms| ms.0)),
+        ("busy_ms_low", line.busy_ms_low.map(|ms| ms.0)),
+        ("busy_ms_high", line.busy_ms_high.map(|ms| ms.0)),
+        ("busy_unsampled_ms", Some(line.busy_unsampled_ms.0)),
+        ("max_memory_bytes", line.max_memory_bytes.map(|bytes| bytes.0)),
+    ];
+    put(&mut row, "line", text(&line.account, is_raw));
+    put(&mut row, "classified", or_unknown(line.classified));
+    for (column, number) in numbers {
+        put(&mut row, column, or_unknown(number));
+    }
+    row
+}
+
+fn unattributed(line: &Unattributed) -> Vec<String> {
+    let mut row = empty_row();
+    put(&mut row, "line", "unattributed".to_owned());
+    put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
+    put(&mut row, "reason", line.reason.to_string());
+    put(&mut row, "settlements", line.count.to_string());
+    put(&mut row, "held_ms", line.held_ms.0.to_string());
+    put(&mut row, "span_ms_total", line.span_ms_total.0.to_string());
+    put(&mut row, "share_ms", or_unknown(line.share_ms.map(|ms| ms.0)));
+    row
+}
+
+fn settled(one: &Settled, is_raw: bool) -> [String; 21] {
+    let ms = |ms: Option<crate::unit::Ms>| or_unknown(ms.map(|ms| ms.0));
+    [
+        one.id.clone(),
+        text(&one.account, is_raw),
+        one.gpu_uuid.to_string(),
+        one.pid.to_string(),
+        or_unknown(one.start_time_us.map(|start| start.0)),
+        one.held_ms.0.to_string(),
+        ms(one.in_period_ms),
+        ms(one.alone_ms),
+        ms(one.shared_ms),
+        ms(one.uncovered_ms),
+        ms(one.asleep_ms),
+        ms(one.busy_ms_low),
+        ms(one.busy_ms_high),
+        or_unknown(one.busy_samples),
+        one.busy_source.unwrap_or_default().to_owned(),
+        or_unknown(one.max_memory_bytes.map(|bytes| bytes.0)),
+        one.program.as_deref().map(|program| text(program, is_raw)).unwrap_or_default(),
+        or_unknown(one.uid),
+        or_unknown(one.basis.map(crate::identity::Basis::as_str)),
+        or_unknown(one.reason),
+        or_unknown(one.dispute),
+    ]
+}
+
+/// An empty cell is what RFC 4180 has for a value that is not known; a zero would be a value.
+fn or_unknown(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// What begins a formula in one spreadsheet or another, after blanks: their ASCII and full-width forms.
+const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
+
+/// A stranger's name as a cell.
+fn text(name: &str, is_raw: bool) -> String {
+    if is_raw {
+        return name.to_owned();
+    }
+    let begins = name.trim_start_matches(' ').starts_with(FORMULA);
+    let escaped = escape(name.as_bytes()).to_string();
+    if begins { format!("'{escaped}") } else { escaped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe() {
+        for (name, cell) in [
+            ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+            ("  +1", "'  +1"),
+            ("-x", "'-x"),
+            ("@sum", "'@sum"),
+            ("\tx", "'\\x09x"),
+            ("＝1", "'＝1"),
+            ("a=b", "a=b"),
+            ("a\nb", "a\\x0ab"),
+            ("say \"hi\", all", "say \"hi\", all"),
+        ] {
+            assert_eq!(text(name, false), cell);
+            assert_eq!(text(name, true), name);
+        }
+    }
+}

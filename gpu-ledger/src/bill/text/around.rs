@@ -1,0 +1,247 @@
+//! The sections around the accounts: what is not theirs, and what could not be seen.
+
+use std::fmt::{self, Write as _};
+
+use super::{LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, nothing, safe, short, write_more};
+use crate::bill::report::{NoDriverRow, Open, Report, Settled};
+use crate::rendering::{cell, or_unknown, percent};
+use crate::unit::Ms;
+use crate::unknown::GapCause;
+
+/// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
+const DEAD_ROWS_KEPT: u64 = 128;
+
+/// Every settlement, where the bill is made by process.
+pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result {
+    let Some(settlements) = &report.settlements else { return Ok(()) };
+    writeln!(
+        page,
+        "\n  {:NAME_WIDTH$} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
+        "process", "pid", "gpu", "in period", "alone", "shared", "peak"
+    )?;
+    for one in settlements.iter().take(LINES_SHOWN_MAX) {
+        write_process(page, report, one)?;
+    }
+    write_more(page, settlements.len())
+}
+
+fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Result {
+    let name = one.program.as_ref().unwrap_or(&one.account);
+    writeln!(
+        page,
+        "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
+        cell(&safe(name), NAME_WIDTH),
+        one.pid,
+        cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
+        or_unknown(one.in_period_ms),
+        or_unknown(one.alone_ms),
+        or_unknown(one.shared_ms),
+        or_unknown(one.max_memory_bytes),
+    )?;
+    let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
+    marks.extend(one.reason.map(|why| format!("unattributed {why}")));
+    marks.extend(one.dispute.map(|why| format!("DISPUTED {why}, {} raw", one.held_ms)));
+    if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+pub(super) fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
+    if report.unattributed.is_empty() {
+        return writeln!(page, "\nunattributed: {}", nothing(report));
+    }
+    writeln!(page, "\nunattributed: settled, and nobody can say whose")?;
+    for line in &report.unattributed {
+        writeln!(
+            page,
+            "  {:WIDE_NAME_WIDTH$} {:<14} {:>8} settlements {:>12}",
+            line.reason,
+            short(report, &line.gpu_uuid),
+            line.count,
+            line.held_ms
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result {
+    if report.disputed.is_empty() {
+        return writeln!(page, "disputed: nothing");
+    }
+    writeln!(page, "disputed: as the driver gave it, not priced")?;
+    for line in &report.disputed {
+        writeln!(
+            page,
+            "  {} {:<10} {:>6} settlements {:>20} ms raw",
+            cell(&safe(&line.account), NAME_WIDTH),
+            line.reason,
+            line.count,
+            line.raw_ms
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_open(page: &mut String, report: &Report) -> fmt::Result {
+    if report.open.is_empty() {
+        return writeln!(page, "open: {}", nothing(report));
+    }
+    writeln!(page, "open: running still, accrued within the period, not booked")?;
+    for open in report.open.iter().take(LINES_SHOWN_MAX) {
+        write_open_line(page, report, open)?;
+    }
+    write_more(page, report.open.len())
+}
+
+fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Result {
+    writeln!(
+        page,
+        "  {} {:<12} pid {:<8} so far {:>12}",
+        cell(&safe(&open.account), WIDE_NAME_WIDTH),
+        short(report, &open.gpu_uuid),
+        open.pid,
+        or_unknown(open.accrued_ms),
+    )?;
+    let mut marks: Vec<String> = open.nameless.iter().map(ToString::to_string).collect();
+    marks.extend(open.reason.clone());
+    if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Result {
+    if report.no_driver_row.is_empty() {
+        return writeln!(page, "no driver row: {}", nothing(report));
+    }
+    writeln!(page, "no driver row: holds or held a GPU and is never billed; it shares")?;
+    for one in report.no_driver_row.iter().take(LINES_SHOWN_MAX) {
+        write_rowless(page, report, one)?;
+    }
+    write_more(page, report.no_driver_row.len())
+}
+
+fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::Result {
+    writeln!(
+        page,
+        "  {} {:<12} pid {:<8} seen for {:>12}",
+        cell(&safe(&one.account), WIDE_NAME_WIDTH),
+        short(report, &one.gpu_uuid),
+        one.pid,
+        or_unknown(one.seen_ms),
+    )?;
+    let state = match (one.ended, one.lost) {
+        (true, Some(cause)) => format!(", its row was lost: {cause}"),
+        (true, None) => ", ended".to_owned(),
+        (false, _) => String::new(),
+    };
+    let (age, memory) = (or_unknown(one.age_ms), or_unknown(one.memory_bytes));
+    writeln!(page, "      age {age}, memory {memory}{state}")
+}
+
+pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
+    let coverage = &report.coverage;
+    match (&coverage.start, &coverage.end) {
+        (Some(start), Some(end)) => {
+            let covered = coverage.covered_ms;
+            writeln!(page, "process events {start} to {end}\n  {covered} covered")?;
+        }
+        _ => writeln!(page, "process events: none were received in the period")?,
+    }
+    for gpu in &report.gpus {
+        let at = short(report, &gpu.gpu_uuid);
+        match gpu.dead_rows_last {
+            Some(seen) if seen >= DEAD_ROWS_KEPT => writeln!(
+                page,
+                "  {at}: {seen} of {DEAD_ROWS_KEPT} dead rows kept: EVICTION HAS BEGUN"
+            )?,
+            Some(seen) => {
+                writeln!(
+                    page,
+                    "  {at}: {seen} of {DEAD_ROWS_KEPT} dead rows kept at the last mark"
+                )?;
+            }
+            None => {}
+        }
+    }
+    for gpu in report.gpus.iter().filter(|gpu| gpu.unread_ms > Ms::ZERO) {
+        let at = short(report, &gpu.gpu_uuid);
+        writeln!(page, "not read yet: the last {} of {at}", gpu.unread_ms)?;
+    }
+    let mut all_seen = !report.gpus.is_empty();
+    for gpu in &report.gpus {
+        let unseen = gpu.uncovered_ms.0.saturating_sub(gpu.unread_ms.0);
+        if unseen > 0 {
+            all_seen = false;
+            writeln!(page, "not seen: {} of {}", Ms(unseen), short(report, &gpu.gpu_uuid))?;
+        }
+    }
+    if coverage.gaps.is_empty() && all_seen {
+        writeln!(page, "not seen: nothing; {} causes checked", GapCause::ALL.len())?;
+    }
+    write_gaps(page, report)
+}
+
+/// Gaps by cause and GPU: how many, and what they hide; each of them where there are few.
+fn write_gaps(page: &mut String, report: &Report) -> fmt::Result {
+    let gaps = &report.coverage.gaps;
+    if gaps.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "gaps:")?;
+    for gap in gaps.iter().take(LINES_SHOWN_MAX) {
+        let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
+        let of = gap.gpu.as_ref().map_or("every GPU".to_owned(), |gpu| short(report, gpu));
+        writeln!(page, "  {}, {of}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
+    }
+    write_more(page, gaps.len())
+}
+
+/// Whether the picture favours short-lived workers.
+pub(super) fn write_lifetimes(page: &mut String, report: &Report) -> fmt::Result {
+    let classes = &report.lifetime_classes;
+    let whole = classes.iter().fold(0_u64, |sum, class| sum.saturating_add(class.span_ms_total.0));
+    if classes.iter().all(|class| class.count == 0) {
+        return Ok(());
+    }
+    writeln!(page, "\nwho it was held by, by how long they held (spans added up, overlaps twice)")?;
+    for class in classes.iter().filter(|class| class.count > 0) {
+        writeln!(
+            page,
+            "  {:WIDE_NAME_WIDTH$} {:>8} {:>14} {:>8}",
+            class.words,
+            class.count,
+            class.span_ms_total,
+            percent(class.span_ms_total, Ms(whole)),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_left_out(page: &mut String, report: &Report) -> fmt::Result {
+    let Some(left_out) = &report.left_out else { return Ok(()) };
+    writeln!(
+        page,
+        "\nleft out as asked: {} GPUs, {} lines\n  with {} settlements and {} ms on the GPUs above",
+        left_out.gpus, left_out.accounts, left_out.settlements, left_out.span_ms_total
+    )
+}
+
+pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
+    writeln!(
+        page,
+        "\n{} settlements, {} ms in all",
+        report.settlements_total, report.span_ms_total
+    )?;
+    if report.unknown.is_empty() {
+        return writeln!(page, "unknown 0");
+    }
+    for line in &report.unknown {
+        let gpu = line.gpu.as_ref().map_or("-".to_owned(), |gpu| safe(&gpu.0));
+        let code = line.code.map_or("-".to_owned(), |code| code.to_string());
+        let call = line.call.as_deref().unwrap_or("-");
+        let subject = safe(&line.subject);
+        writeln!(
+            page,
+            "GPU_LEDGER_UNKNOWN reason={} gpu={gpu} call={call} code={code}",
+            line.reason
+        )?;
+        writeln!(page, "  {subject}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! The bill for people: at most 80 columns, nothing raw from a process, nothing left out that a reader
+//! would need to trust the number above it.
+
+mod around;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Write as _};
+
+use super::report::{Account, Gpu, Report};
+use crate::escape::escape;
+use crate::rendering::{cell, clip, or_unknown, percent};
+use crate::unit::{GpuUuid, Ms};
+
+/// Columns of a line's name.
+const NAME_WIDTH: usize = 17;
+/// Columns of a line's name where less stands beside it.
+const WIDE_NAME_WIDTH: usize = 26;
+/// Lines of one section that are shown; the rest is counted, and whole in JSON.
+const LINES_SHOWN_MAX: usize = 40;
+
+/// The whole bill.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut page = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_report(&mut page, report);
+    page
+}
+
+fn write_report(page: &mut String, report: &Report) -> fmt::Result {
+    write_head(page, report)?;
+    for gpu in &report.gpus {
+        write_statement(page, gpu)?;
+    }
+    write_accounts(page, report)?;
+    write_sampled(page, report)?;
+    around::write_processes(page, report)?;
+    around::write_unattributed(page, report)?;
+    around::write_disputed(page, report)?;
+    around::write_open(page, report)?;
+    around::write_no_driver_row(page, report)?;
+    around::write_coverage(page, report)?;
+    around::write_lifetimes(page, report)?;
+    around::write_left_out(page, report)?;
+    around::write_unknown(page, report)
+}
+
+fn write_head(page: &mut String, report: &Report) -> fmt::Result {
+    let period = &report.period;
+    let host = report.host.as_deref().unwrap_or("unknown host");
+    writeln!(page, "gpu-ledger bill {}, {}", report.bill_id, clip(&safe(host), 46))?;
+    match (report.driver.as_deref(), &report.driver_version) {
+        (Some("simulated"), _) => writeln!(page, "SIMULATED DRIVER: no GPU was used")?,
+        (Some(_), Some(version)) => writeln!(page, "driver {}", clip(&safe(version), 60))?,
+        (Some(_), None) => writeln!(page, "driver version unknown")?,
+        (None, _) => writeln!(page, "driver unknown: no entry says which one was asked")?,
+    }
+    let [since, until] = &period.local;
+    writeln!(page, "from {since} to {until}: {}", period.length_ms)?;
+    writeln!(page, "time zone {}", clip(&safe(&period.zone), 68))?;
+    let hash: String = report.journal_head.hash.chars().take(16).collect();
+    let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
+    writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)
+}
+
+fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
+    writeln!(page, "\n{}", clip(&title(gpu), 80))?;
+    let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
+    writeln!(
+        page,
+        "  {} + {}\n  + {} + {}\n  = {}",
+        part("alone", gpu.alone_ms),
+        part("shared", gpu.shared_ms),
+        part("free", gpu.free_ms),
+        part("uncovered", gpu.uncovered_ms),
+        gpu.period_ms,
+    )
+}
+
+/// `GPU 0 NVIDIA H200`; its UUID for what no entry says.
+fn title(gpu: &Gpu) -> String {
+    let name = gpu.gpu_name.as_deref().unwrap_or(&gpu.gpu_uuid.0);
+    match gpu.gpu_index {
+        Some(index) => format!("GPU {index} {}", safe(name)),
+        None => format!("GPU {}", safe(&gpu.gpu_uuid.0)),
+    }
+}
+
+/// `GPU 0`, or `GPU ` and the first of its UUID.
+fn short(report: &Report, uuid: &GpuUuid) -> String {
+    let gpu = report.gpus.iter().find(|gpu| gpu.gpu_uuid == *uuid);
+    match gpu.and_then(|gpu| gpu.gpu_index) {
+        Some(index) => format!("GPU {index}"),
+        None => format!("GPU {}", safe(uuid.short())),
+    }
+}
+
+fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
+    let word = match report.by {
+        "account" | "process" => "account",
+        other => other,
+    };
+    if report.accounts.is_empty() {
+        return writeln!(page, "\n{word}s: {}", nothing(report));
+    }
+    let whole = report.gpus.iter().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.period_ms.0));
+    let of = if report.gpus.len() == 1 { "of GPU" } else { "of GPUs" };
+    writeln!(
+        page,
+        "\n  {:NAME_WIDTH$} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
+        word, "count", "held", "alone", "shared", "open", of
+    )?;
+    for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
+        writeln!(
+            page,
+            "  {} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
+            cell(&safe(&line.account), NAME_WIDTH),
+            line.settlements,
+            line.held_ms,
+            line.alone_ms,
+            line.shared_ms,
+            line.open_ms,
+            percent(line.settled_or_open_ms, Ms(whole)),
+        )?;
+        write_beside(page, line)?;
+    }
+    write_more(page, report.accounts.len())?;
+    writeln!(
+        page,
+        "held is settled, open accrues and is replaced when it settles; alone: no other\n\
+         {word} held the GPU. of GPU: held and open together."
+    )
+}
+
+/// What there is no column for.
+fn write_beside(page: &mut String, line: &Account) -> fmt::Result {
+    if line.uncovered_ms > Ms::ZERO {
+        writeln!(page, "    of held, {} where nobody saw who shared it", line.uncovered_ms)?;
+    }
+    if line.no_driver_row_ms > Ms::ZERO {
+        writeln!(
+            page,
+            "    beside it, {} without a driver row, never billed",
+            line.no_driver_row_ms
+        )?;
+    }
+    Ok(())
+}
+
+/// What stands where a table would be empty: that nothing was held only where somebody would have seen it.
+fn nothing(report: &Report) -> &'static str {
+    if report.gpus.is_empty() {
+        "unknown, the journal knows no GPU"
+    } else if report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO) {
+        "nothing that was seen: a GPU is uncovered in part"
+    } else {
+        "nothing"
+    }
+}
+
+/// Evidence and policy: beside the held time, never in it.
+fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
+    if report.accounts.is_empty() {
+        return Ok(());
+    }
+    let share = report.undivided_ms.map_or(String::new(), |_| format!("share ({})", report.share));
+    let head = format!("  {:WIDE_NAME_WIDTH$} {:>12} {:>10} {share:>16}", "", "busy", "peak");
+    writeln!(page, "\nsampled: evidence beside the bill, in no total\n{}", head.trim_end())?;
+    for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
+        let share = line.share_ms.map_or(String::new(), |share| share.to_string());
+        let row = format!(
+            "  {} {:>12} {:>10} {share:>16}",
+            cell(&safe(&line.account), WIDE_NAME_WIDTH),
+            busy(line),
+            peak(line),
+        );
+        writeln!(page, "{}", row.trim_end())?;
+    }
+    write_more(page, report.accounts.len())?;
+    if let Some(undivided) = report.undivided_ms {
+        writeln!(page, "  shared time that the policy could not divide: {undivided}")?;
+    }
+    writeln!(page, "  memory held over time: UNKNOWN, no recorder sampled it")
+}
+
+/// The busy range in percent of the time held.
+fn busy(line: &Account) -> String {
+    let of_held = |ms: Ms| ms.0.saturating_mul(100).checked_div(line.span_ms_total.0);
+    let (low, high) = (line.busy_ms_low.and_then(of_held), line.busy_ms_high.and_then(of_held));
+    match (low, high) {
+        (None, _) | (_, None) if line.settlements == 0 => "-".to_owned(),
+        // What was held for less than a millisecond has no percentage.
+        (None, _) | (_, None) => "no samples".to_owned(),
+        (Some(0), Some(0 | 1)) => "<1 %".to_owned(),
+        (Some(low), Some(high)) if low == high => format!("{low} %"),
+        (Some(low), Some(high)) => format!("{low}..{high} %"),
+    }
+}
+
+fn peak(line: &Account) -> String {
+    if line.settlements == 0 { "-".to_owned() } else { or_unknown(line.max_memory_bytes) }
+}
+
+fn write_more(page: &mut String, lines: usize) -> fmt::Result {
+    match lines.checked_sub(LINES_SHOWN_MAX) {
+        Some(more) if more > 0 => writeln!(page, "  … {more} more, all of them in --format json"),
+        _ => Ok(()),
+    }
+}
+
+/// A stranger's name, safe to print.
+fn safe(name: &str) -> String {
+    escape(name.as_bytes()).to_string()
+}

@@ -1,0 +1,151 @@
+//! The page, golden; and its other forms from the same journal.
+#![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
+
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
+use crate::bill::period::Period;
+use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::{By, Ledger, SharePolicy, table};
+use crate::journal::entry::OpenKind;
+use crate::rendering::json;
+use crate::unit::{GpuUuid, Span};
+use crate::unknown::{DisputeReason, GapCause};
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+
+/// A morning on which everything occurred that a bill can have.
+fn morning() -> Journal {
+    let mut journal = Journal::began(30 * MINUTE, 2);
+    journal.open(30 * MINUTE, OpenKind::NoDriverRow, 1, 1_308, 0, program("voice-daemon"));
+    journal.open(HOUR + 40, OpenKind::Row, 0, 2_488, HOUR, program("llama-server"));
+    for job in 0..20 {
+        let name = if job % 4 == 0 { "whisper-cli" } else { "xtts\u{1b}[2J 語音合成服務" };
+        let start_ms = HOUR + u64::from(job) * 7 * MINUTE;
+        let row = Row {
+            gpu: u64::from(job % 2),
+            busy: (job % 5 > 0).then_some((1_000, 2_500)),
+            peak_mib: (job != 4).then_some(178),
+            ..Row::of(name, 3_000 + job, start_ms, 6_748)
+        };
+        journal.settle(start_ms + 6_800, row);
+    }
+    journal.settle(4 * HOUR, Row::of("train.py", 4_000, 2 * HOUR, HOUR + 1));
+    journal
+        .settle(4 * HOUR, Row { account: NAMELESS, ..Row::of("", 4_001, 3 * HOUR, 20 * MINUTE) });
+    let stepped =
+        Row { dispute: Some(DisputeReason::ClockStep), ..Row::of("train.py", 5, HOUR, 9) };
+    journal.settle(4 * HOUR, stepped);
+    let lost = journal.open(4 * HOUR, OpenKind::Row, 1, 4_100, 4 * HOUR - 900, program("comfyui"));
+    journal.ended(4 * HOUR + 5_000, lost, Some(GapCause::RowOverwritten));
+    let (from, to) = (4 * HOUR + 5_000, 4 * HOUR + 5_900);
+    journal.gap(GapCause::RowOverwritten, Some(1), from, to, Some(1));
+    journal.gap(GapCause::EventLost, None, 3 * HOUR, 3 * HOUR + 1_000, None);
+    journal.open(4 * HOUR + MINUTE, OpenKind::Masked, 1, 4_200, 0, program("comfyui"));
+    journal.mark_of(5 * HOUR, &[(0, 5 * HOUR - 40), (1, 5 * HOUR - 5_000)]);
+    journal
+}
+
+fn made(journal: &Journal, by: By, share: SharePolicy, gpus: &[GpuUuid]) -> Report {
+    let mut ledger = Ledger::new();
+    journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
+    ledger.finish(&journal.end).unwrap();
+    let span = Span::new(DAY_MS, DAY_MS + 5 * HOUR).unwrap();
+    let period = Period {
+        span,
+        begins_with_journal: false,
+        is_open_ended: true,
+        zone: jiff::tz::TimeZone::UTC,
+    };
+    let ask = Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new() };
+    let outside = Outside {
+        driver: Some("simulated".to_owned()),
+        driver_version: Some("595.45.04".to_owned()),
+        born_ms: std::iter::once((4, DAY_MS)).collect(),
+        ..Outside::default()
+    };
+    let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash };
+    report(&ledger, &ask, head, &outside).unwrap()
+}
+
+#[test]
+fn a_morning_on_which_everything_occurred_reads_well() {
+    let journal = morning();
+    insta::assert_snapshot!(
+        "morning",
+        super::render(&made(&journal, By::Account, SharePolicy::None, &[]))
+    );
+    insta::assert_snapshot!(
+        "morning_by_process_shared_equally",
+        super::render(&made(&journal, By::Process, SharePolicy::Equal, &[gpu(0)]))
+    );
+}
+
+#[test]
+fn a_quiet_morning_says_that_nothing_was_missed() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("ollama", 7, MINUTE, 30 * MINUTE));
+    journal.mark(5 * HOUR, 1);
+    let report = made(&journal, By::Account, SharePolicy::None, &[]);
+    assert!(report.is_known());
+    insta::assert_snapshot!("quiet", super::render(&report));
+    let empty = made(&Journal::default(), By::Account, SharePolicy::None, &[]);
+    insta::assert_snapshot!("empty", super::render(&empty));
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal_and_none_moves_its_cursor() {
+    let journal = morning();
+    for by in By::ALL {
+        for share in SharePolicy::ALL {
+            let page = super::render(&made(&journal, by, share, &[]));
+            for line in page.lines() {
+                // A line for programs is as long as its words.
+                let is_for_people = !line.starts_with("GPU_LEDGER_UNKNOWN ");
+                assert!(line.width() <= 80 || !is_for_people, "{by} {share}: {line}");
+                assert!(!line.chars().any(crate::escape::is_unprintable), "{line:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_json_form_keeps_every_field_and_its_schema() {
+    let schema = include_str!("../../../schema/bill.v1.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    for journal in [morning(), Journal::default()] {
+        for by in By::ALL {
+            let text = json(&made(&journal, by, SharePolicy::Busy, &[gpu(1)])).unwrap();
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let faults: Vec<String> =
+                schema.iter_errors(&value).map(|fault| fault.to_string()).collect();
+            assert!(faults.is_empty(), "{by}: {faults:?}");
+        }
+    }
+}
+
+#[test]
+fn the_csv_form_has_a_row_a_line_and_guards_names() {
+    let mut journal = morning();
+    journal.settle(4 * HOUR + 9, Row::of("=cmd|' /C calc'!A0, \"x\"", 9, 4 * HOUR, 5));
+    journal.mark(5 * HOUR, 2);
+    let report = made(&journal, By::Account, SharePolicy::None, &[]);
+    let csv = table::csv(&report, false).unwrap();
+    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,false,1,5,"), "{csv}");
+    assert!(table::csv(&report, true).unwrap().contains("\r\n\"=cmd|' /C"));
+    let rows = report.accounts.len() + report.unattributed.len() + report.disputed.len();
+    let read = |text: &str| {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().unwrap().len();
+        (columns, reader.records().map(Result::unwrap).count())
+    };
+    assert_eq!(read(&csv), (19, rows));
+    let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
+    let settled = by_process.settlements.as_ref().unwrap().len();
+    assert_eq!(read(&table::csv(&by_process, false).unwrap()), (21, settled));
+    // What is not known is empty, and never a zero.
+    let nameless = csv.lines().find(|line| line.starts_with("unattributed")).unwrap();
+    assert!(nameless.ends_with(",,,,,,,"), "{nameless}");
+}

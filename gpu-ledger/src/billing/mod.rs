@@ -1,0 +1,140 @@
+//! One bill: from its source to its reader.
+//!
+//! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the page's
+//! way out. May not: compute a number that a pure room could, or read a driver.
+
+mod journal;
+
+pub use journal::JournalFiles;
+
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+
+use crate::bill::ledger::Ledger;
+use crate::bill::period::{ALL, Asked, Period, PeriodError, Standpoint, moment_of};
+use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::{By, SharePolicy, Totals, journal_line, table, text};
+use crate::clock::Clock;
+use crate::output::{self, Output};
+use crate::rendering::json;
+use crate::unit::{GpuUuid, Span, WallUs};
+
+/// Exit status: answered, but something is UNKNOWN.
+const STATUS_UNKNOWN: u8 = 2;
+/// Exit status: the bill could not be written.
+const STATUS_FAILED: u8 = 1;
+
+/// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
+pub trait Source {
+    /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
+    ///
+    /// # Errors
+    /// What keeps it from that. Nothing that was handed over may be used then.
+    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
+
+    /// What the entries of this ledger rest on, as far as a bill shows it.
+    ///
+    /// # Errors
+    /// What keeps it from reading.
+    fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside>;
+}
+
+/// In which form a bill is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+    /// RFC 4180.
+    Csv {
+        /// Without guarding a spreadsheet against names that are formulas.
+        is_raw: bool,
+    },
+    /// The seed's one line.
+    Line,
+}
+
+/// What a bill is asked to be.
+#[derive(Clone, Debug)]
+pub struct BillOptions {
+    /// The period.
+    pub asked: Asked,
+    /// What a line stands for.
+    pub by: By,
+    /// How shared time is divided.
+    pub share: SharePolicy,
+    /// Only these GPUs.
+    pub gpus: Vec<GpuUuid>,
+    /// Only lines of these names.
+    pub accounts: Vec<String>,
+    /// The form.
+    pub format: Format,
+    /// Where it goes; stdout where nothing is named.
+    pub output: Option<PathBuf>,
+    /// The time zone.
+    pub zone: TimeZone,
+    /// The clocks.
+    pub clock: Clock,
+}
+
+/// Makes one bill and returns the exit status.
+///
+/// # Errors
+/// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none.
+pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
+    let output = Output::open(options.output.clone(), true)?;
+    let period = period(options)?;
+    let mut ledger = Ledger::new();
+    let head = source.read(period.span, &mut ledger)?;
+    let outside = source.outside(&ledger)?;
+    let ask = Ask {
+        period,
+        by: options.by,
+        share: options.share,
+        gpus: options.gpus.clone(),
+        accounts: options.accounts.clone(),
+    };
+    let report = report(&ledger, &ask, head, &outside)?;
+    let page = match options.format {
+        Format::Table => text::render(&report),
+        Format::Json => json(&report)?,
+        Format::Csv { is_raw } => table::csv(&report, is_raw)?,
+        Format::Line => line(&ledger, &report),
+    };
+    if let Err(error) = output.write(&page) {
+        output::complain(&format!("{error:#}"));
+        return Ok(STATUS_FAILED);
+    }
+    Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
+}
+
+fn period(options: &BillOptions) -> Result<Period, PeriodError> {
+    let now = moment_of(options.clock.now().wall.ms());
+    let standpoint = Standpoint { now, zone: options.zone.clone() };
+    let is_unasked = options.asked == Asked::default();
+    if options.format == Format::Line && is_unasked {
+        // The line is cumulative: without a period it is about everything that was ever booked.
+        return standpoint.period(&Asked { period: Some(ALL.to_owned()), ..Asked::default() });
+    }
+    standpoint.period(&options.asked)
+}
+
+/// The one-line form, of the period's settlements.
+fn line(ledger: &Ledger, report: &Report) -> String {
+    let mut totals = Totals::default();
+    for line in &report.accounts {
+        totals.add(&line.account, line.span_ms_total);
+    }
+    for line in &report.unattributed {
+        totals.add_unattributed(line.span_ms_total.0.into());
+    }
+    for line in &report.disputed {
+        totals.add_disputed(line.raw_ms);
+    }
+    let at_ms = ledger.as_of_ms().unwrap_or(0);
+    let mut line = journal_line(WallUs(at_ms.saturating_mul(1_000)), &totals);
+    line.push('\n');
+    line
+}

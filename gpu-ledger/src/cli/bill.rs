@@ -1,0 +1,109 @@
+//! `gpu-ledger bill`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
+
+use super::Usage;
+use crate::bill::period::{Asked, PeriodError};
+use crate::bill::{By, SharePolicy};
+use crate::billing::{self, BillOptions, Format, JournalFiles};
+use crate::clock::Clock;
+use crate::journal::store::StateDir;
+use crate::unit::GpuUuid;
+
+const MOMENTS: &str =
+    "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first moment),
+today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment
+and not its last. Without any of the three it is today, up to now.
+Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something
+on it is UNKNOWN, without a name, or was not seen, 64 usage.";
+
+/// What one bill is asked to be.
+#[derive(Args, Debug)]
+#[command(after_help = MOMENTS)]
+pub(super) struct Bill {
+    /// The period's first moment
+    // A hyphen is taken as a value's, so that `-1h` is told what a moment is.
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// The first moment after the period
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    until: Option<String>,
+    /// The whole of a day, month or year (today, yesterday, 2026-10-31, 2026-10, 2026), or of the
+    /// journal: all
+    #[arg(long, value_name = "WHOLE", allow_hyphen_values = true)]
+    period: Option<String>,
+    /// What a line stands for: account, user, program, gpu or process
+    #[arg(long, value_name = "WHAT", default_value = "account")]
+    by: By,
+    /// How shared time is divided between accounts: none, equal, busy or memory
+    #[arg(long, value_name = "POLICY", default_value = "none")]
+    share: SharePolicy,
+    /// Only this GPU, by its UUID (may be given again)
+    #[arg(long = "gpu", value_name = "UUID")]
+    gpus: Vec<String>,
+    /// Only the line of this name (may be given again); the bill says what it left out
+    #[arg(long = "account", value_name = "NAME")]
+    accounts: Vec<String>,
+    /// The form; line is everything booked so far, in one line
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Form,
+    /// Leave names in CSV as they are, also those that a spreadsheet takes for a formula
+    #[arg(long)]
+    csv_raw: bool,
+    /// Write the bill to FILE instead of stdout
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Days and months of UTC instead of those of TZ or of the system's time zone
+    #[arg(long)]
+    utc: bool,
+    /// Where the journal is kept
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/gpu-ledger")]
+    state_dir: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Form {
+    Table,
+    Json,
+    Csv,
+    Line,
+}
+
+/// Makes the bill.
+pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
+    let dir = StateDir::at(&bill.state_dir);
+    let options = options(bill, clock)?;
+    let mut source = JournalFiles::open(&dir)?;
+    billing::bill(&options, &mut source)
+}
+
+fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
+    if bill.csv_raw && bill.format != Form::Csv {
+        return Err(Usage("--csv-raw is about CSV; add --format csv".to_owned()).into());
+    }
+    let zone = if bill.utc {
+        TimeZone::UTC
+    } else {
+        TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
+    };
+    Ok(BillOptions {
+        asked: Asked { since: bill.since, until: bill.until, period: bill.period },
+        by: bill.by,
+        share: bill.share,
+        gpus: bill.gpus.into_iter().map(|uuid| GpuUuid(Arc::from(uuid))).collect(),
+        accounts: bill.accounts,
+        format: match bill.format {
+            Form::Table => Format::Table,
+            Form::Json => Format::Json,
+            Form::Csv => Format::Csv { is_raw: bill.csv_raw },
+            Form::Line => Format::Line,
+        },
+        output: bill.output,
+        zone,
+        clock,
+    })
+}

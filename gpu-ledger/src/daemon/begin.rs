@@ -1,0 +1,151 @@
+//! The start: everything opened, what earlier runs left taken over, the first reads asked for.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::notify::Manager;
+use super::overflow::Overflow;
+use super::queue::Queue;
+use super::socket::{CALLS_MAX, Socket};
+use super::writer::Writer;
+use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, READ_PATIENCE, every, meters, start, tally};
+use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::config::Config;
+use crate::journal::draft::Drafter;
+use crate::journal::store::{StateDir, Store};
+use crate::kernel::TracerOptions;
+use crate::observer::Observer;
+use crate::session::preflight::host_name;
+use crate::unknown::{Unknown, UnknownReason};
+
+impl Daemon {
+    pub(super) async fn start(options: &DaemonOptions, config: Config) -> anyhow::Result<Self> {
+        let clock = options.clock.clone();
+        let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
+        let boot = start::boot_id()?;
+        let dir = StateDir::at(&config.state_dir);
+        let (store, recovered) = Store::open(&dir)?;
+        store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
+        let host_name = host_name();
+        let key = store.commitment_key().clone();
+        let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
+        let mut first = drafter.resume(left.earlier, &left.last_seen, clock.now());
+        let tracer = tracer_options(&config);
+        let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
+        let touch_off = observer.touch_off_because();
+        drafter.device_touch(touch_off.is_none());
+        let since = observer.host().coverage().end;
+        let gap = start::gap_since_another_boot(&drafter, left.last, boot, since);
+        let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
+        let queue = Arc::new(Queue::new(config.journal.queue_length));
+        let tally = tally::Shared::default();
+        let sums = tally.start(dir.clone(), recovered.head.seq)?;
+        let tell = move |at, news| {
+            // It ends with the process alone.
+            let _ = sums.send((at, news));
+        };
+        let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
+        first.extend(gap);
+        let group = Arc::new(Mutex::new(config.socket.group.clone()));
+        let (caller, calls) = mpsc::channel(CALLS_MAX);
+        let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
+        let socket =
+            socket.inspect_err(|error| tracing::error!("nobody can ask this daemon: {error}")).ok();
+        let marks = every(config.mark_interval);
+        let meters = every(config.metrics.interval);
+        let mut daemon = Self {
+            options: options.clone(),
+            config,
+            clock,
+            manager,
+            observer,
+            drafter,
+            queue,
+            writer,
+            overflow: Overflow::default(),
+            tally,
+            board: meters::Board::default(),
+            meters,
+            forgotten_told: BTreeSet::new(),
+            marks,
+            starting: None,
+            driver_retry: Instant::now() + DRIVER_RETRY_MIN,
+            driver_patience: DRIVER_RETRY_MIN,
+            lacks,
+            driver_lack: None,
+            reopens: false,
+            releases: Vec::new(),
+            calls,
+            group,
+            _socket: socket,
+            beats_told: 0,
+            ends_on_loss: false,
+        };
+        daemon.take_over_meters();
+        daemon.listen().await?;
+        daemon.keep(first);
+        daemon.turn(None)?;
+        daemon.open_driver().await?;
+        Ok(daemon)
+    }
+
+    /// Opens the driver and asks for the first reads.
+    async fn open_driver(&mut self) -> anyhow::Result<()> {
+        let dead_rows_hidden = match in_initial_pid_namespace() {
+            Ok(initial) => !initial,
+            Err(error) => {
+                tracing::warn!(%error, "/proc/self/ns/pid does not tell which pid namespace this is");
+                true
+            }
+        };
+        if dead_rows_hidden {
+            let unknown = Unknown::of(UnknownReason::DeadRowsHiddenByPidNamespace);
+            self.observer.host_mut().note_unknown(&unknown);
+        }
+        let driver = DriverOptions {
+            library: self.config.nvml_library.clone(),
+            call_deadline: self.config.call_deadline,
+            clock: self.clock.clone(),
+            dead_rows_hidden,
+            touches_watched: self.observer.host().touches_watched(),
+        };
+        match self.observer.open_driver(driver).await {
+            Ok(()) => self.driver_opened(),
+            Err(unknown) => self.driver_missing(&unknown),
+        }
+        self.starting = Some((self.clock.now().boot, Instant::now() + READ_PATIENCE));
+        self.observer.want_reads(true, true);
+        self.turn(None)
+    }
+}
+
+fn tracer_options(config: &Config) -> TracerOptions {
+    TracerOptions {
+        ring_bytes: config.ring_bytes,
+        device_touch: config.device_touch,
+        ..TracerOptions::default()
+    }
+}
+
+/// Says what the kernel side lacks; what of it keeps process events away.
+fn tell_lacks(
+    observer: &mut Observer,
+    missing: Vec<(Unknown, String)>,
+    touch_off: Option<String>,
+) -> Vec<Unknown> {
+    let mut lacks = Vec::new();
+    for (unknown, advice) in missing {
+        tracing::error!("{unknown} {advice}");
+        observer.host_mut().note_unknown(&unknown);
+        lacks.push(unknown);
+    }
+    if let Some(why) = touch_off {
+        tracing::warn!("device-touch off: {why}");
+        observer.host_mut().note_unknown(&Unknown::of(UnknownReason::DeviceTouchOff));
+    }
+    lacks
+}

@@ -1,0 +1,368 @@
+//! How everything is: what `status` and `live` answer.
+
+use serde::Serialize;
+
+use super::Daemon;
+use super::request::{OTHER_USERS, Peer};
+use super::writer::Condition;
+use crate::accounting::reading::{Holder, OpenRow};
+use crate::clock::Stamp;
+use crate::host::{GpuRows, Host};
+use crate::metrics::health::{Health, JournalLack, Vitals};
+use crate::unit::{GpuUuid, Ms, WallUs};
+use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
+
+/// Dead rows that the driver keeps (`accounting::harvest`).
+const DEAD_ROWS_MAX: u64 = 128;
+
+/// Everything, in the form `gpu-ledger/schema/status.v1.schema.json`.
+#[derive(Serialize, Debug)]
+pub(crate) struct Status {
+    pub(crate) format: &'static str,
+    pub(crate) version: u32,
+    pub(crate) as_of: String,
+    pub(crate) host: String,
+    pub(crate) daemon: Option<DaemonStatus>,
+    pub(crate) coverage: CoverageStatus,
+    pub(crate) gpus: Vec<GpuStatus>,
+    pub(crate) open: Vec<OpenStatus>,
+    pub(crate) no_driver_row: Vec<RowlessStatus>,
+    pub(crate) journal: JournalStatus,
+    pub(crate) queue: Option<QueueStatus>,
+    pub(crate) driver: Option<DriverStatus>,
+    pub(crate) unknown: Vec<UnknownStatus>,
+    pub(crate) health: HealthStatus,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct DaemonStatus {
+    pub(crate) pid: u32,
+    pub(crate) version: &'static str,
+    pub(crate) ready: bool,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct CoverageStatus {
+    pub(crate) began: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) process_events: Option<bool>,
+    pub(crate) device_touch: Option<bool>,
+    pub(crate) device_touch_off_because: Option<String>,
+    /// Times in this boot in which process events were not received, lost ones included.
+    pub(crate) event_gaps: Option<usize>,
+    /// Events that were lost; null where a loss could not be counted.
+    pub(crate) events_lost: Option<u64>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct GpuStatus {
+    pub(crate) uuid: GpuUuid,
+    pub(crate) index: u32,
+    pub(crate) name: Observed<String>,
+    pub(crate) accounting_on: Option<bool>,
+    pub(crate) last_good_read: Option<String>,
+    pub(crate) last_good_read_age_ms: Option<Ms>,
+    pub(crate) dead_rows: Option<usize>,
+    pub(crate) eviction_margin_rows: Option<u64>,
+    pub(crate) open_rows: usize,
+    pub(crate) released: bool,
+    pub(crate) hangs: bool,
+    pub(crate) reads: u64,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct OpenStatus {
+    pub(crate) gpu_uuid: GpuUuid,
+    pub(crate) pid: Option<u32>,
+    pub(crate) start: Option<String>,
+    pub(crate) start_time_us: Option<WallUs>,
+    pub(crate) start_unknown_because: Option<UnknownReason>,
+    pub(crate) accrued_ms: Option<Ms>,
+    pub(crate) account: String,
+    pub(crate) program: Option<String>,
+    pub(crate) memory_bytes: Option<u64>,
+    pub(crate) memory_peak_bytes: Option<u64>,
+    /// Percent of its life in which a kernel of it ran, floored.
+    pub(crate) utilization_percent: Option<u32>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct RowlessStatus {
+    pub(crate) gpu_uuid: GpuUuid,
+    pub(crate) pid: Option<u32>,
+    pub(crate) since: String,
+    pub(crate) age_ms: Ms,
+    pub(crate) account: String,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct JournalStatus {
+    pub(crate) state_dir: String,
+    pub(crate) head_seq: u64,
+    pub(crate) head_hash: String,
+    pub(crate) unresolved: usize,
+    pub(crate) settlements: u64,
+    pub(crate) last_commit: Option<String>,
+    pub(crate) last_commit_took_ms: Option<u64>,
+    pub(crate) condition: &'static str,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct QueueStatus {
+    pub(crate) length: usize,
+    pub(crate) capacity: usize,
+    pub(crate) overflowed: u64,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct DriverStatus {
+    pub(crate) kind: &'static str,
+    pub(crate) driver_version: Option<String>,
+    pub(crate) calls: u64,
+    pub(crate) call_latency_mean_us: Option<u64>,
+    pub(crate) call_latency_max_us: Option<u64>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct UnknownStatus {
+    pub(crate) reason: String,
+    pub(crate) gpu_uuid: Option<GpuUuid>,
+    pub(crate) call: Option<&'static str>,
+    pub(crate) code: Option<u32>,
+}
+
+impl UnknownStatus {
+    pub(crate) fn of(unknown: &Unknown) -> Self {
+        let (gpu_uuid, call, code) = (unknown.gpu.clone(), unknown.call, unknown.code);
+        Self { reason: unknown.word(), gpu_uuid, call, code }
+    }
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct HealthStatus {
+    pub(crate) well: bool,
+    pub(crate) reasons: Vec<HealthLine>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct HealthLine {
+    pub(crate) reason: &'static str,
+    pub(crate) detail: String,
+}
+
+/// RFC 3339, to the millisecond.
+pub(crate) fn rfc3339(wall: WallUs) -> String {
+    let ms = i64::try_from(wall.ms()).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => format!("{} us since 1970", wall.0),
+    }
+}
+
+impl Daemon {
+    /// How everything is, as this client may see it.
+    pub(super) fn status(&self, peer: Peer) -> Status {
+        let (host, now) = (self.observer.host(), self.clock.now());
+        let progress = self.writer.progress.borrow().clone();
+        let health = self.health(now);
+        let reasons = health
+            .reasons
+            .iter()
+            .map(|(reason, detail)| HealthLine { reason: reason.as_str(), detail: detail.clone() });
+        let booked = progress.head.booked.values().map(|balance| balance.count).sum();
+        Status {
+            format: "gpu-ledger-status",
+            version: 1,
+            as_of: rfc3339(now.wall),
+            host: host.name().to_string(),
+            daemon: Some(DaemonStatus {
+                pid: std::process::id(),
+                version: env!("CARGO_PKG_VERSION"),
+                ready: self.starting.is_none(),
+            }),
+            coverage: self.coverage_status(host),
+            gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
+            open: opens(host, peer, now),
+            no_driver_row: rowless(host, peer, now),
+            journal: JournalStatus {
+                state_dir: self.config.state_dir.display().to_string(),
+                head_seq: progress.head.seq,
+                head_hash: progress.head.hash.to_string(),
+                unresolved: progress.unresolved,
+                settlements: booked,
+                last_commit: progress.committed.map(|(at, _)| rfc3339(at.wall)),
+                last_commit_took_ms: progress
+                    .committed
+                    .and_then(|(_, took)| u64::try_from(took.as_millis()).ok()),
+                condition: match progress.condition {
+                    Condition::Well => "well",
+                    Condition::Full(_) => "disk-full",
+                    Condition::Busy(_) => "busy",
+                    Condition::Failed(_) => "failed",
+                },
+            },
+            queue: Some(QueueStatus {
+                length: self.queue.length(),
+                capacity: self.config.journal.queue_length,
+                overflowed: self.overflow.total,
+            }),
+            driver: self.driver_status(host),
+            unknown: self.unknown_now(host).iter().map(UnknownStatus::of).collect(),
+            health: HealthStatus { well: health.is_well(), reasons: reasons.collect() },
+        }
+    }
+
+    /// What cannot be said at present: what lasts, and what the last reads lacked.
+    pub(super) fn unknown_now(&self, host: &Host) -> Vec<Unknown> {
+        let of_driver = self.driver_lack.iter();
+        let of_reads = host.gpus().values().flat_map(|gpu| &gpu.unknowns);
+        let mut unknown: Vec<Unknown> =
+            self.lacks.iter().chain(of_driver).chain(of_reads).cloned().collect();
+        unknown.sort();
+        unknown.dedup();
+        unknown
+    }
+
+    fn coverage_status(&self, host: &Host) -> CoverageStatus {
+        let coverage = host.coverage();
+        let lost = coverage.gaps.iter().filter(|gap| gap.cause == GapCause::EventLost);
+        let events_lost = lost.map(|gap| gap.size).sum();
+        let off = self.observer.touch_off_because();
+        CoverageStatus {
+            began: Some(rfc3339(coverage.start.wall)),
+            until: Some(rfc3339(coverage.end.wall)),
+            process_events: Some(self.observer.sees_events()),
+            device_touch: Some(off.is_none()),
+            device_touch_off_because: off,
+            event_gaps: Some(coverage.gaps.len()),
+            events_lost,
+        }
+    }
+
+    fn gpu_status(&self, gpu: &GpuRows, now: Stamp) -> GpuStatus {
+        let good = gpu.sight.last_good();
+        let margin = gpu.dead_rows.and_then(|rows| u64::try_from(rows).ok());
+        GpuStatus {
+            uuid: gpu.facts.uuid.clone(),
+            index: gpu.facts.index,
+            name: gpu.facts.name.clone(),
+            accounting_on: good.map(|_| !gpu.accounting_off),
+            last_good_read: good.map(|window| rfc3339(window.ended.wall)),
+            last_good_read_age_ms: good.and_then(|window| age(window.ended, now)),
+            dead_rows: gpu.dead_rows,
+            eviction_margin_rows: margin.map(|rows| DEAD_ROWS_MAX.saturating_sub(rows)),
+            open_rows: gpu.open.len(),
+            released: self.observer.released().contains(&gpu.facts.uuid),
+            hangs: gpu.is_stalled(),
+            reads: gpu.reads,
+        }
+    }
+
+    fn driver_status(&self, host: &Host) -> Option<DriverStatus> {
+        let facts = self.observer.driver_facts().filter(|_| self.observer.driver().is_some())?;
+        let mut cost = facts.cost.clone();
+        for gpu in host.gpus().values() {
+            cost.add(&gpu.cost);
+        }
+        let calls: u64 = cost.calls.values().map(|call| call.count).sum();
+        let total: u64 = cost.calls.values().map(|call| call.latency_total_ns).sum();
+        let most = cost.calls.values().map(|call| call.latency_max_ns).max();
+        Some(DriverStatus {
+            kind: facts.kind.as_str(),
+            driver_version: facts.version.as_ref().ok().cloned(),
+            calls,
+            call_latency_mean_us: total.checked_div(calls).map(|ns| ns / 1_000),
+            call_latency_max_us: most.map(|ns| ns / 1_000),
+        })
+    }
+
+    /// Whether all is well, and why not.
+    pub(super) fn health(&self, now: Stamp) -> Health {
+        let host = self.observer.host();
+        let released = self.observer.released();
+        let read = host.gpus().values().filter(|gpu| !released.contains(&gpu.facts.uuid));
+        let read_ages = read.map(|gpu| {
+            let age = gpu.sight.last_good().and_then(|window| age(window.ended, now));
+            let why = gpu.unknowns.first().map_or(UnknownReason::DriverNotReady, |one| one.reason);
+            (gpu.facts.uuid.clone(), age.map_or(Observed::Unknown(why), Observed::Known))
+        });
+        let lack = match &self.writer.progress.borrow().condition {
+            Condition::Well => None,
+            Condition::Full(since) => {
+                Some(JournalLack::DiskFull(format!("since {}", rfc3339(since.wall))))
+            }
+            Condition::Busy(since) => Some(JournalLack::NotWritable(format!(
+                "another program holds it since {}",
+                rfc3339(since.wall)
+            ))),
+            Condition::Failed(why) => Some(JournalLack::NotWritable(why.clone())),
+        };
+        let events = self.lacks.iter().map(ToString::to_string);
+        Health::of(&Vitals {
+            // At the start nothing can have been read yet.
+            read_ages: if self.starting.is_some() { Vec::new() } else { read_ages.collect() },
+            driver_lacks: self.driver_lack.as_ref().map(ToString::to_string),
+            events_lack: events.reduce(|all, one| format!("{all}, {one}")),
+            journal_lacks: lack,
+        })
+    }
+}
+
+fn age(then: Stamp, now: Stamp) -> Option<Ms> {
+    now.boot.since(then.boot).map(|ns| Ms(ns / 1_000_000))
+}
+
+fn opens(host: &Host, peer: Peer, now: Stamp) -> Vec<OpenStatus> {
+    let rows = host.gpus().values().flat_map(|gpu| gpu.open.iter().map(move |open| (gpu, open)));
+    rows.map(|(gpu, open)| open_status(host, gpu, open, peer, now)).collect()
+}
+
+fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stamp) -> OpenStatus {
+    let attribution = open.row.as_ref().map(|row| host.attribution(row));
+    let named = attribution.as_ref().and_then(|one| one.named());
+    let seen = peer.sees(named.and_then(|named| named.image.user.uid));
+    let standing = open.row.as_ref().map(|row| host.standing(row));
+    let account = standing.map_or_else(|| host.bearer(open.pid).account, |one| one.account);
+    let program = named.and_then(|named| crate::identity::Program::of(&named.image.content));
+    let holder = gpu.holders.iter().find(|holder| holder.pid == open.pid);
+    let accrued = open.start.map(|start| Ms(now.wall.ms().saturating_sub(start.ms())));
+    OpenStatus {
+        gpu_uuid: open.gpu.clone(),
+        pid: seen.then_some(open.pid.0),
+        start: open.start.map(rfc3339),
+        start_time_us: open.start,
+        start_unknown_because: open.reason,
+        accrued_ms: accrued,
+        account: if seen { account.to_string() } else { OTHER_USERS.to_owned() },
+        program: program.filter(|_| seen).map(|program| program.to_string()),
+        memory_bytes: holder.and_then(memory),
+        memory_peak_bytes: open
+            .row
+            .as_ref()
+            .and_then(|row| row.memory_peak.known())
+            .map(|one| one.0),
+        utilization_percent: open.row.as_ref().and_then(|row| row.utilization.known()).copied(),
+    }
+}
+
+fn memory(holder: &Holder) -> Option<u64> {
+    holder.memory.known().map(|bytes| bytes.0)
+}
+
+fn rowless(host: &Host, peer: Peer, now: Stamp) -> Vec<RowlessStatus> {
+    let all = host.gpus().values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
+    all.map(|(gpu, (holder, since))| {
+        let bearer = host.bearer(holder.pid);
+        let seen = peer.sees(bearer.image.as_ref().and_then(|image| image.user.uid));
+        RowlessStatus {
+            gpu_uuid: gpu.facts.uuid.clone(),
+            pid: seen.then_some(holder.pid.0),
+            since: rfc3339(since.wall),
+            age_ms: age(since, now).unwrap_or(Ms::ZERO),
+            account: if seen { bearer.account.to_string() } else { OTHER_USERS.to_owned() },
+            memory_bytes: memory(holder),
+        }
+    })
+    .collect()
+}

@@ -1,0 +1,198 @@
+//! What was ever booked, summed: for the one-line form and for the meters. Read from the journal once at the
+//! start, by a thread of its own, and carried on with every transaction.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use crate::accounting::RowKey;
+use crate::bill::{Totals, journal_line};
+use crate::clock::Stamp;
+use crate::coverage::Gap;
+use crate::journal::Figures;
+use crate::journal::entry::{Entry, SettlementFigures};
+use crate::journal::store::{Reader, StateDir, StoreError};
+use crate::metrics::GapCount;
+use crate::metrics::held::{HeldMeter, LABEL_UNATTRIBUTED};
+use crate::settlement::Account;
+use crate::unit::{BootNs, GpuUuid, Ms, WallUs};
+use crate::unknown::{DisputeReason, GapCause, NamelessReason};
+
+/// Transactions that may wait while the journal's own sums are read at the start.
+const WAITING_MAX: usize = 4_096;
+
+/// What one transaction entered, as far as it is summed.
+#[derive(Clone, Debug)]
+pub(super) enum News {
+    /// A settlement.
+    Booked(Booked),
+    /// A gap.
+    Gap(Gap),
+}
+
+/// A settlement that is on the disk.
+#[derive(Clone, Debug)]
+pub(super) struct Booked {
+    gpu: GpuUuid,
+    key: Option<RowKey>,
+    read_at: Stamp,
+    account: Account,
+    held: Ms,
+    dispute: Option<DisputeReason>,
+}
+
+/// The sums.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Everything in the journal is in them.
+    pub(super) is_whole: bool,
+    totals: Totals,
+    pub(super) settlements: u64,
+    pub(super) unattributed: BTreeMap<(GpuUuid, NamelessReason), Ms>,
+    pub(super) gaps: BTreeMap<GapCause, GapCount>,
+    /// Of this run: counters begin anew with the daemon, and where a text file has them, go on from there.
+    pub(super) held: HeldMeter,
+}
+
+/// Shared by the loop, which tells what is open, and the thread, which tells what was booked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared(Arc<Mutex<Tally>>);
+
+/// Where the writer sends what it entered.
+pub(super) type Sender = mpsc::SyncSender<(Stamp, Vec<News>)>;
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Tally> {
+        // Sums are whole between two additions.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread. `until`: number of the last entry before this run.
+    pub(super) fn start(&self, dir: StateDir, until: u64) -> std::io::Result<Sender> {
+        let (sender, receiver) = mpsc::sync_channel::<(Stamp, Vec<News>)>(WAITING_MAX);
+        let shared = self.clone();
+        let thread = std::thread::Builder::new().name("journal-sums".to_owned());
+        thread.spawn(move || {
+            match read(&dir, until) {
+                Ok(before) => shared.lock().begin(before),
+                // The lines and meters that need them are then left out.
+                Err(error) => tracing::warn!(%error, "the journal's sums cannot be read"),
+            }
+            while let Ok((at, news)) = receiver.recv() {
+                let line = shared.lock().take(at, &news);
+                if let Some(line) = line {
+                    // Nobody may read it.
+                    let _ = writeln!(std::io::stderr().lock(), "{line}");
+                }
+            }
+        })?;
+        Ok(sender)
+    }
+}
+
+fn read(dir: &StateDir, until: u64) -> Result<Tally, StoreError> {
+    let mut tally = Tally::default();
+    Reader::open_beside_writer(dir)?.period(0, u64::MAX, |entry| {
+        if let Some(news) = News::of(&entry).filter(|_| entry.seq <= until) {
+            tally.add(&news);
+        }
+    })?;
+    Ok(tally)
+}
+
+impl News {
+    fn of(entry: &Entry) -> Option<Self> {
+        Self::of_figures(&entry.figures)
+    }
+
+    pub(super) fn of_figures(figures: &Figures) -> Option<Self> {
+        match figures {
+            Figures::Settlement(settlement) => Some(Self::Booked(Booked::of(settlement))),
+            Figures::Gap(gap) => Some(Self::Gap(gap.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl Booked {
+    fn of(settlement: &SettlementFigures) -> Self {
+        Self {
+            gpu: settlement.gpu.clone(),
+            key: settlement.key(),
+            read_at: settlement.read_at,
+            account: settlement.account.clone(),
+            held: settlement.held,
+            dispute: settlement.dispute,
+        }
+    }
+}
+
+/// Where a wall-clock moment lies on the boot clock, seen from a reading of both. Spans during which the wall
+/// clock was stepped are disputed, and on no meter.
+pub(super) fn boot_of(wall: WallUs, reading: Stamp) -> BootNs {
+    let earlier_us = reading.wall.0.saturating_sub(wall.0);
+    reading.boot.minus_ns(earlier_us.saturating_mul(1_000))
+}
+
+/// The label of an account.
+pub(super) fn label_of(account: &Account) -> Arc<str> {
+    match account.unattributed() {
+        Some(_) => Arc::from(LABEL_UNATTRIBUTED),
+        None => Arc::from(account.to_string()),
+    }
+}
+
+impl Tally {
+    fn begin(&mut self, before: Self) {
+        let held = std::mem::take(&mut self.held);
+        *self = Self { is_whole: true, held, ..before };
+    }
+
+    /// Adds what a transaction entered; the line, where it booked something.
+    fn take(&mut self, at: Stamp, news: &[News]) -> Option<String> {
+        let mut booked_any = false;
+        for one in news {
+            self.add(one);
+            if let News::Booked(booked) = one {
+                booked_any = true;
+                self.meter(booked);
+            }
+        }
+        (booked_any && self.is_whole).then(|| journal_line(at.wall, &self.totals))
+    }
+
+    fn add(&mut self, news: &News) {
+        match news {
+            News::Booked(booked) => {
+                self.settlements = self.settlements.saturating_add(1);
+                let held_ms = u128::from(booked.held.0);
+                match (booked.dispute, booked.account.unattributed()) {
+                    (Some(_), _) => self.totals.add_disputed(held_ms),
+                    (None, Some(reason)) => {
+                        self.totals.add_unattributed(held_ms);
+                        let sum =
+                            self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
+                        *sum = Ms(sum.0.saturating_add(booked.held.0));
+                    }
+                    (None, None) => self.totals.add(&booked.account.to_string(), booked.held),
+                }
+            }
+            News::Gap(gap) => {
+                let count = self.gaps.entry(gap.cause).or_default();
+                count.count = count.count.saturating_add(1);
+                let length = gap.to.wall.ms().saturating_sub(gap.from.wall.ms());
+                count.length = Ms(count.length.0.saturating_add(length));
+            }
+        }
+    }
+
+    fn meter(&mut self, booked: &Booked) {
+        let Some(key) = &booked.key else { return };
+        if booked.dispute.is_some() {
+            self.held.lose(key);
+            return;
+        }
+        let from = boot_of(key.start, booked.read_at);
+        self.held.settle(key, &label_of(&booked.account), from, booked.held);
+    }
+}

@@ -1,0 +1,287 @@
+//! `gpu-ledger bill` from end to end: the built binary on journals that the store really wrote.
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use gpu_ledger::accounting::{Row, Window};
+use gpu_ledger::clock::{Clock, Stamp};
+use gpu_ledger::identity::Basis;
+use gpu_ledger::journal::Digest;
+use gpu_ledger::journal::entry::{
+    AgentFacts, BootId, CoverageEdge, Draft, DriverSaid, Epoch, EpochEdge, Evidence, Figures,
+    GpuMark, Mark, Moment, NamelessEvidence, SettlementEvidence, SettlementFigures,
+};
+use gpu_ledger::journal::store::{StateDir, Store};
+use gpu_ledger::settlement::{Account, Balance};
+use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
+use gpu_ledger::unknown::{NamelessReason, Observed, UnknownReason};
+use tempfile::TempDir;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// A journal of the last four hours: an hour of `ollama`, ten minutes of `whisper`, and what else is
+/// asked for.
+struct Host {
+    folder: TempDir,
+    now: Stamp,
+}
+
+impl Host {
+    fn with(nameless: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Self { folder, now: Clock::system().now() };
+        let mut drafts = vec![host.agent(), host.epoch()];
+        drafts.push(host.settlement(1, 3 * HOUR_MS, HOUR_MS, Some("ollama")));
+        drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some("whisper")));
+        if nameless {
+            drafts.push(host.settlement(3, HOUR_MS, 5, None));
+        }
+        drafts.push(host.mark());
+        let (mut store, _) = Store::open(&StateDir::at(host.folder.path())).unwrap();
+        store.append(drafts).unwrap();
+        host
+    }
+
+    /// So long before now.
+    fn ago(&self, ms: u64) -> Stamp {
+        let wall = WallUs(self.now.wall.0 - ms * 1_000);
+        // A boot that is older than everything here, wherever the test runs.
+        let ns = 1_000_000_000_000_000 - ms * 1_000_000;
+        Stamp { boot: BootNs(ns), mono_ns: ns, wall }
+    }
+
+    fn draft(&self, ago_ms: u64, figures: Figures, evidence: Evidence) -> Draft {
+        let at = Moment { boot: BootId(7), stamp: self.ago(ago_ms) };
+        Draft { at, figures, evidence, argv: None }
+    }
+
+    fn agent(&self) -> Draft {
+        let began = CoverageEdge::Began {
+            at: self.ago(4 * HOUR_MS),
+            host: Arc::from("gpuhost"),
+            device_touch: true,
+            process_events: true,
+        };
+        let facts = AgentFacts {
+            version: Arc::from("0.1.0"),
+            object: Digest([1; 32]),
+            kernel: Arc::from("6.12"),
+        };
+        self.draft(4 * HOUR_MS, Figures::Coverage(began), Evidence::Coverage(facts))
+    }
+
+    fn epoch(&self) -> Draft {
+        let edge = EpochEdge::Began { index: 0, name: Some(Arc::from("NVIDIA H200")) };
+        let epoch = Epoch { gpu: gpu(), at: self.ago(4 * HOUR_MS), edge };
+        self.draft(4 * HOUR_MS, Figures::Epoch(epoch), Evidence::Epoch(said()))
+    }
+
+    fn mark(&self) -> Draft {
+        let seen = Window { began: self.ago(0), ended: self.ago(0) };
+        let of_gpu = GpuMark { gpu: gpu(), last_good: Some(seen), dead_rows: Some(2) };
+        let mark = Mark {
+            processes_until: self.ago(0),
+            gpus: vec![of_gpu],
+            unresolved: Vec::new(),
+            note: None,
+        };
+        self.draft(0, Figures::Mark(mark), Evidence::None)
+    }
+
+    fn settlement(&self, pid: u32, ago_ms: u64, held_ms: u64, name: Option<&str>) -> Draft {
+        let (start, read) = (self.ago(ago_ms), self.ago(ago_ms - held_ms));
+        let account = match name {
+            Some(name) => Account::Unclassified(Arc::from(name)),
+            None => Account::Unattributed(NamelessReason::EventLost),
+        };
+        let figures = SettlementFigures {
+            gpu: gpu(),
+            pid: Pid(pid),
+            start: Some(start.wall),
+            held: Ms(held_ms),
+            read_at: read,
+            account,
+            program: name.map(Arc::from),
+            uid: name.map(|_| 1_000),
+            basis: name.map(|_| Basis::Exec),
+            flags: BTreeSet::new(),
+            dispute: None,
+            asleep: None,
+            busy: None,
+            memory_peak: Some(Bytes(1 << 30)),
+            opened: None,
+            labels: Vec::new(),
+            booked: Balance::default(),
+        };
+        let row = Row {
+            gpu: gpu(),
+            pid: Pid(pid),
+            start: Some(start.wall),
+            held: Ms(held_ms),
+            running: false,
+            memory_peak: Observed::Known(Bytes(1 << 30)),
+            utilization: Observed::Unknown(UnknownReason::ValueNotAvailable),
+            sums: None,
+        };
+        let evidence = SettlementEvidence {
+            host: Arc::from("gpuhost"),
+            driver: said(),
+            row,
+            seen: Window { began: read, ended: read },
+            identity: None,
+            nameless: Some(NamelessEvidence { gap: None, candidates: Vec::new() }),
+        };
+        let evidence = Evidence::Settlement(Box::new(evidence));
+        self.draft(ago_ms - held_ms, Figures::Settlement(Box::new(figures)), evidence)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        command.arg("bill").arg("--state-dir").arg(self.folder.path()).args(words);
+        command.env_remove("GPU_LEDGER_TEST_CLOCK").stdin(Stdio::null());
+        command
+    }
+
+    fn bill(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+fn gpu() -> GpuUuid {
+    GpuUuid(Arc::from("GPU-0a2b3c4d-0000-0000-0000-000000000001"))
+}
+
+fn said() -> DriverSaid {
+    DriverSaid {
+        kind: Arc::from("simulated"),
+        version: Some(Arc::from("595.45.04")),
+        stats_v2: true,
+        gpu_index: 0,
+        gpu_name: Some(Arc::from("NVIDIA H200")),
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_bill_whose_every_figure_is_known_exits_with_0_and_closes() {
+    let host = Host::with(false);
+    let said = host.bill(&["--since", "4h", "--format", "json"]);
+    let bill: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let lines: Vec<_> = bill["accounts"].as_array().unwrap().iter().collect();
+    assert_eq!((&lines[0]["account"], &lines[0]["held_ms"]), (&"ollama".into(), &HOUR_MS.into()));
+    assert_eq!(lines[1]["held_ms"], HOUR_MS / 6);
+    let gpu = &bill["gpus"][0];
+    let part = |name: &str| gpu[name].as_u64().unwrap();
+    let parts = part("alone_ms") + part("shared_ms") + part("free_ms") + part("uncovered_ms");
+    assert_eq!(parts, part("period_ms"));
+    assert_eq!(bill["driver"], "simulated");
+    assert_eq!(bill["host"], "gpuhost");
+    // Since the agent began less than the period's four hours ago, by the time the bill was made.
+    let status = said.status.code();
+    let known = host.bill(&["--since", "3h", "--format", "json"]);
+    assert_eq!(known.status.code(), Some(0), "{} {status:?}", text(&known.stdout));
+}
+
+#[test]
+fn a_bill_with_a_nameless_row_exits_with_2_and_says_so() {
+    let host = Host::with(true);
+    let said = host.bill(&["--since", "3h"]);
+    assert_eq!(said.status.code(), Some(2));
+    let page = text(&said.stdout);
+    assert!(page.contains("SIMULATED DRIVER: no GPU was used"), "{page}");
+    assert!(page.contains("event-lost") && page.contains("ollama"), "{page}");
+}
+
+#[test]
+fn two_bills_of_the_same_moment_have_the_same_id_and_the_line_form_is_cumulative() {
+    let host = Host::with(true);
+    let since = |words: &[&str]| {
+        let said = host.bill(words);
+        let bill: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        bill["bill_id"].clone()
+    };
+    let words = ["--since", "2026-01-01", "--format", "json", "--utc"];
+    assert_eq!(since(&words), since(&words));
+    let line = host.bill(&["--format", "line"]);
+    let held = HOUR_MS / 6;
+    let expected = format!(
+        " gpu-ledger: ollama {HOUR_MS} whisper {held} unattributed 5 TOTAL {}\n",
+        HOUR_MS + held + 5
+    );
+    assert!(text(&line.stdout).ends_with(&expected), "{}", text(&line.stdout));
+}
+
+#[test]
+fn csv_has_a_head_and_a_row_a_line() {
+    let host = Host::with(false);
+    let said = host.bill(&["--since", "4h", "--format", "csv"]);
+    let page = text(&said.stdout);
+    assert!(page.starts_with("line,gpu_uuid,reason,"), "{page}");
+    assert_eq!(page.lines().count(), 3, "{page}");
+}
+
+#[test]
+fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
+    let host = Host::with(false);
+    for (words, remedy) in [
+        (&["--since", "soon"][..], "give a moment such as"),
+        (&["--since", "-1h"], "give a moment such as"),
+        (&["--since", "2999"], "lies in the future"),
+        (&["--until", "2999-01-01"], "leave it out"),
+        (&["--since", "2026-10-02", "--until", "2026-10-01"], "reversed"),
+        (&["--period", "7d"], "is no period"),
+        (&["--by", "colour"], "use account, user, program, gpu or process"),
+        (&["--share", "fair"], "use none, equal, busy or memory"),
+        (&["--csv-raw"], "add --format csv"),
+        (&["--format", "xml"], "possible values"),
+    ] {
+        let said = host.bill(words);
+        assert_eq!(said.status.code(), Some(64), "{words:?}");
+        assert!(text(&said.stderr).contains(remedy), "{words:?}: {}", text(&said.stderr));
+        assert!(said.stdout.is_empty(), "{words:?}");
+    }
+    let said = host.command(&[]).env("TZ", "Nowhere/Atall").output().unwrap();
+    assert_ne!(said.status.code(), Some(0));
+}
+
+#[test]
+fn a_directory_without_a_journal_fails_with_its_name() {
+    let empty = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    let said = command.arg("bill").arg("--state-dir").arg(empty.path()).output().unwrap();
+    assert_eq!(said.status.code(), Some(1));
+    let name = empty.path().display().to_string();
+    assert!(text(&said.stderr).contains(&name), "{}", text(&said.stderr));
+    assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_reader_that_closed_its_end_is_no_failure_and_a_full_disk_is_one() {
+    let host = Host::with(false);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = host.command(&["--since", "3h"]).stdout(writer).spawn().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let full = host.bill(&["--since", "3h", "--output", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(1));
+}
+
+#[test]
+fn the_time_zone_is_the_systems_or_utc_and_is_printed() {
+    let host = Host::with(false);
+    let zone = |words: &[&str], tz: &str| {
+        let mut words = words.to_vec();
+        words.extend(["--format", "json", "--since", "2h"]);
+        let said = host.command(&words).env("TZ", tz).output().unwrap();
+        let bill: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        bill["period"]["zone"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(zone(&[], "Europe/Berlin"), "Europe/Berlin");
+    assert_eq!(zone(&["--utc"], "Europe/Berlin"), "UTC");
+}

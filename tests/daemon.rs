@@ -1,0 +1,54 @@
+//! `gpu-ledger daemon` from end to end: the built binary as its own user with the capabilities of its unit,
+//! real processes and real kernel events, against the simulated driver. The journal is read through
+//! its reader, which proves every entry, and compared with the driver's truth log row by row.
+//!
+//! Needs root (to become that user); otherwise each test says loudly that it was skipped, and fails if
+//! GPU_LEDGER_REQUIRE_PRIVILEGED is set.
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
+// The attributes say to the lints what cargo already knows.
+#[cfg(test)]
+#[expect(dead_code, reason = "what only the tests of single rooms need is here as well")]
+mod support;
+
+#[cfg(test)]
+#[path = "support/booked.rs"]
+mod booked;
+#[cfg(test)]
+#[path = "support/daemon.rs"]
+mod daemon;
+#[cfg(test)]
+#[path = "support/explained.rs"]
+mod explained;
+#[cfg(test)]
+#[expect(dead_code, reason = "what only the tests of trace need is here as well")]
+#[path = "support/ledger.rs"]
+mod ledger;
+#[cfg(test)]
+#[path = "support/privilege.rs"]
+mod privilege;
+#[cfg(test)]
+#[path = "support/truth.rs"]
+mod truth;
+
+#[cfg(test)]
+#[path = "daemon/asked.rs"]
+mod asked;
+#[cfg(test)]
+#[path = "daemon/disk.rs"]
+mod disk;
+#[cfg(test)]
+#[path = "daemon/driver.rs"]
+mod driver;
+#[cfg(test)]
+#[path = "daemon/faults.rs"]
+mod faults;
+#[cfg(test)]
+#[path = "daemon/life.rs"]
+mod life;
+#[cfg(test)]
+#[path = "daemon/metered.rs"]
+mod metered;
+#[cfg(test)]
+#[path = "daemon/restart.rs"]
+mod restart;

@@ -1,0 +1,214 @@
+//! What clients ask: status, release, mark; who may; and clients that mean no good.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use gpu_ledger::journal::Figures;
+use gpu_ledger::unknown::GapCause;
+use serde_json::{Value, json};
+
+use crate::booked::Books;
+use crate::daemon::{NOBODY, Setup, assert_sound, journal};
+use crate::privilege::can_trace;
+use crate::support::{Sim, poll};
+
+fn ledger(sim: &Sim, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    command.args(words).arg("--socket").arg(socket(sim));
+    command.arg("--state-dir").arg(sim.folder().join("state"));
+    command.output().unwrap()
+}
+
+fn socket(sim: &Sim) -> PathBuf {
+    sim.folder().join("run/daemon.sock")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn status(sim: &Sim) -> Value {
+    let output = ledger(sim, &["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
+    });
+    let schema = include_str!("../../gpu-ledger/schema/status.v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&status).map(|error| error.to_string()).collect();
+    assert_eq!(faults, Vec::<String>::new(), "{status}");
+    status
+}
+
+fn ask(sim: &Sim, request: &Value) -> Value {
+    let mut stream = UnixStream::connect(socket(sim)).unwrap();
+    stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn status_says_what_is_open_and_what_the_journal_alone_says() {
+    if !can_trace("status_says_what_is_open_and_what_the_journal_alone_says") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let mut server = sim.actor("server.py");
+    server.told("open 0");
+    poll("it is open", || (status(&sim)["open"][0]["account"] == "server.py").then_some(()));
+    let now = status(&sim);
+    assert_eq!(now["health"], json!({ "well": true, "reasons": [] }), "{now}");
+    assert_eq!(now["open"][0]["pid"], server.pid());
+    assert_eq!(now["driver"]["kind"], "simulated");
+    assert!(now["open"][0]["accrued_ms"].is_u64() && now["open"][0]["start"].is_string());
+    poll("its memory is known", || {
+        (status(&sim)["open"][0]["memory_bytes"] == 64 << 20).then_some(())
+    });
+    let page = ledger(&sim, &["status"]);
+    let said = text(&page.stdout);
+    assert!(said.contains("OPEN server.py pid"), "{said}");
+    server.end();
+    daemon.until_booked(1);
+    let marked = ledger(&sim, &["mark", "new rack"]);
+    assert!(marked.status.success(), "{}", text(&marked.stderr));
+    daemon.until_entered("the mark", |figures| {
+        matches!(figures, Figures::Mark(mark) if mark.note.as_deref() == Some("new rack"))
+    });
+    daemon.stop();
+    assert!(!socket(&sim).exists());
+    let output = ledger(&sim, &["status", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let alone = status(&sim);
+    assert_eq!((&alone["daemon"], &alone["journal"]["settlements"]), (&Value::Null, &json!(1)));
+    assert_eq!(alone["health"]["reasons"][0]["reason"], "no-daemon");
+    let check = ledger(&sim, &["journal", "check"]);
+    assert!(check.status.success(), "{}", text(&check.stdout));
+}
+
+#[test]
+fn released_the_driver_has_no_client_left_and_comes_back() {
+    if !can_trace("released_the_driver_has_no_client_left_and_comes_back") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let daemon = Setup::on(&sim).start();
+    sim.work("--ms 10").wait();
+    daemon.until_booked(1);
+    let clients = || {
+        let asked = nvsim::fault::ask(&sim.socket(), &["clients"]).unwrap();
+        asked.trim().to_owned()
+    };
+    assert_ne!(clients(), "0");
+    let released = ledger(&sim, &["release", "--for", "1h"]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    assert_eq!(clients(), "0");
+    assert!(status(&sim)["gpus"].as_array().unwrap().iter().all(|gpu| gpu["released"] == true));
+    let ended = ledger(&sim, &["release", "--end"]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    sim.work("--ms 10").wait();
+    daemon.until_booked(2);
+    daemon.until_entered(
+        "the time is a gap",
+        |figures| matches!(figures, Figures::Gap(gap) if gap.cause == GapCause::Released),
+    );
+    // After a time it comes back alone.
+    let released = ledger(&sim, &["release", "--for", "300ms"]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    sim.work("--ms 10").wait();
+    daemon.until_booked(3);
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    let books = Books::of(&journal(&state));
+    assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
+    assert_sound(&state);
+}
+
+#[test]
+fn the_socket_is_narrow_and_strangers_see_no_more_than_sums() {
+    const TEST: &str = "the_socket_is_narrow_and_strangers_see_no_more_than_sums";
+    if !can_trace(TEST) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let meta = std::fs::metadata(socket(&sim)).unwrap();
+    assert_eq!((meta.mode() & 0o777, meta.uid()), (0o660, NOBODY));
+    sim.work("--ms 10").wait();
+    daemon.until_booked(1);
+    // Somebody opened it to all: what they see is still what they may.
+    std::fs::set_permissions(socket(&sim), std::fs::Permissions::from_mode(0o666)).unwrap();
+    let python = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                  s.sendall(sys.argv[2].encode()+b'\\n'); \
+                  sys.stdout.write(b''.join(iter(lambda: s.recv(65536), b'')).decode())";
+    let as_stranger = |request: &Value| {
+        let user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
+        let mut command = Command::new("setpriv");
+        command
+            .args(user)
+            .arg(crate::ledger::python())
+            .args(["-c", python])
+            .arg(socket(&sim))
+            .arg(request.to_string());
+        text(&command.output().unwrap().stdout)
+    };
+    let rows = json!({ "version": 1, "request": "rows", "from_ms": 0, "to_ms": u64::MAX });
+    let own = ask(&sim, &rows);
+    assert_eq!(
+        (&own["end"]["sees_all"], own["end"]["booked"][0]["count"].as_u64()),
+        (&json!(true), Some(1))
+    );
+    let theirs = as_stranger(&rows);
+    let last: Value = serde_json::from_str(theirs.lines().last().unwrap()).unwrap();
+    assert_eq!(last["end"]["sees_all"], false, "{theirs}");
+    assert!(theirs.lines().count() > 3);
+    let refused = as_stranger(&json!({ "version": 1, "request": "release" }));
+    assert!(refused.contains("only root and members"), "{refused}");
+    let mut server = sim.actor("server.py");
+    server.told("open 0");
+    poll("it is open", || (status(&sim)["open"][0]["account"] == "server.py").then_some(()));
+    let live = as_stranger(&json!({ "version": 1, "request": "live" }));
+    let live: Value = serde_json::from_str(&live).unwrap();
+    let open = &live["live"]["open"][0];
+    assert_eq!((&open["account"], &open["pid"]), (&json!("other users"), &Value::Null), "{live}");
+    daemon.stop();
+}
+
+#[test]
+fn hostile_clients_hold_up_nobody() {
+    if !can_trace("hostile_clients_hold_up_nobody") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = resident();
+    let long = vec![b'a'; 100_000];
+    for garbage in [&b"\n"[..], b"{}\n", b"\xff\xfe\n", &long, b"{\"version\":2}\n"] {
+        let mut stream = UnixStream::connect(socket(&sim)).unwrap();
+        // It may be refused before all of it is taken.
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.contains("error"), "{answer}");
+    }
+    let silent: Vec<UnixStream> =
+        (0..1_000).filter_map(|_| UnixStream::connect(socket(&sim)).ok()).collect();
+    sim.work("--ms 10").wait();
+    daemon.until_booked(1);
+    assert!(resident() < before + 8 * 1_024, "{} KiB, then {}", before, resident());
+    drop(silent);
+    poll("it answers again", || {
+        let output = ledger(&sim, &["status", "--json"]);
+        output.status.success().then_some(())
+    });
+    daemon.stop();
+}
