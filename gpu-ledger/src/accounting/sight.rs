@@ -111,6 +111,8 @@ pub struct Sight {
     first_good: Option<Window>,
     last_good: Option<Window>,
     last_list: Option<Window>,
+    /// The last read that proves which rows there are.
+    last_proof: Option<Window>,
     found: Vec<Gap>,
     in_doubt: Vec<Gap>,
     exits_unwitnessed: u64,
@@ -129,6 +131,7 @@ impl Sight {
             first_good: None,
             last_good: None,
             last_list: None,
+            last_proof: None,
             found: Vec::new(),
             in_doubt: Vec::new(),
             exits_unwitnessed: 0,
@@ -140,6 +143,8 @@ impl Sight {
     /// Takes in a read.
     pub fn take(&mut self, look: Look) {
         self.found.extend(look.gaps);
+        // A listed row that is not found when asked about may turn up again: until then it is anybody's.
+        let none_hides = look.in_doubt.iter().all(|gap| gap.size.is_none());
         self.in_doubt = look.in_doubt;
         self.exits_unwitnessed = look.exits_unwitnessed;
         if let ListingState::Missing(reason) = look.listing {
@@ -149,7 +154,11 @@ impl Sight {
         self.trouble = None;
         self.last_good = Some(look.window);
         self.first_good.get_or_insert(look.window);
-        if look.listing == ListingState::Listed {
+        let listed = look.listing == ListingState::Listed;
+        if if listed { none_hides } else { self.last_list.is_none() } {
+            self.last_proof = Some(look.window);
+        }
+        if listed {
             self.last_list = Some(look.window);
         }
     }
@@ -196,10 +205,11 @@ impl Sight {
     }
 
     /// The last read that proves which rows there are: of a GPU that was never seen to keep any, the last
-    /// that said so. Dead rows survive a mode that is off, and come back.
+    /// that said so. Dead rows survive a mode that is off, and come back. A list of which a row was not found
+    /// proves nothing.
     #[must_use]
-    pub fn last_proof(&self) -> Option<Window> {
-        self.last_list.or(self.last_good)
+    pub const fn last_proof(&self) -> Option<Window> {
+        self.last_proof
     }
 
     /// Every gap: those that reads found, those that are in doubt still, and what lies before the first

@@ -165,8 +165,9 @@ impl Host {
     pub(super) fn forget(&mut self) {
         let Some(reads_began) = self.reads_began() else { return };
         let open = self.gpus.values().flat_map(|gpu| &gpu.open).map(|row| row.pid);
+        let in_doubt = self.gpus.values().flat_map(|gpu| &gpu.open_at_proof).copied();
         let unkept = self.unacknowledged.iter().map(|(_, pid)| *pid);
-        let needed = open.chain(unkept).collect();
+        let needed = open.chain(in_doubt).chain(unkept).collect();
         self.processes.forget(reads_began, &needed);
     }
 

@@ -1,6 +1,6 @@
 //! The side that knows how much: one GPU's rows as the reads bring them, and what is made of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::gaps;
 use crate::accounting::busy::SampleLoss;
@@ -25,6 +25,9 @@ pub struct GpuRows {
     pub facts: GpuFacts,
     /// Rows that run, as of the last read.
     pub open: Vec<OpenRow>,
+    /// Pids of the rows that ran at the last read that proves which there are. Some of them may be in doubt
+    /// since, and turn up final all the same.
+    pub(super) open_at_proof: BTreeSet<Pid>,
     /// Who held the device, as of the last time that was asked.
     pub holders: Vec<Holder>,
     /// Holders in whose place no row was found, since when.
@@ -98,6 +101,7 @@ impl GpuRows {
             sight: Sight::new(facts.uuid.clone()),
             facts,
             open: Vec::new(),
+            open_at_proof: BTreeSet::new(),
             holders: Vec::new(),
             rowless: BTreeMap::new(),
             rowless_told: BTreeMap::new(),
@@ -231,6 +235,9 @@ impl GpuRows {
         self.stalled = false;
         self.unknowns.clone_from(&outcome.unknowns);
         self.open.clone_from(&outcome.open);
+        if self.sight.last_proof() == Some(outcome.window) {
+            self.open_at_proof = outcome.open.iter().map(|row| row.pid).collect();
+        }
         if outcome.dead_rows.is_some() {
             self.dead_rows_max = Some(outcome.dead_rows_max);
             self.dead_rows = outcome.dead_rows;

@@ -17,6 +17,7 @@ use super::entry::{
 use crate::accounting::RowKey;
 use crate::settlement::Balance;
 use crate::unit::GpuUuid;
+use crate::unknown::GapCause;
 
 /// Version of the entry's form.
 pub const VERSION: u32 = 1;
@@ -125,7 +126,8 @@ pub struct Recovered {
     pub head: Head,
     /// Open entries that neither settled nor ended, by number.
     pub unresolved: BTreeMap<u64, OpenFigures>,
-    /// When the last entry was learnt: the agent lived until then at least.
+    /// When the last entry was learnt that was entered in its turn: up to then everything is entered. A full
+    /// disk alone is told ahead of what still waits.
     pub last: Option<Moment>,
     /// When the agent that wrote last had begun, where the journal still says.
     pub began: Option<Moment>,
@@ -234,7 +236,13 @@ impl Recovered {
             Figures::Coverage(CoverageEdge::Ended { .. }) => self.ended_in_order = true,
             Figures::Conflict(_) | Figures::Gap(_) | Figures::Epoch(_) => {}
         }
-        self.last = Some(entry.at);
+        // That the disk is full is entered out of turn: what was learnt before it may still wait, and is lost
+        // with the agent.
+        let out_of_turn =
+            matches!(&entry.figures, Figures::Gap(gap) if gap.cause == GapCause::DiskFull);
+        if !out_of_turn {
+            self.last = Some(entry.at);
+        }
         (self.head.seq, self.head.hash) = (seq, entry.hash);
         Ok(())
     }

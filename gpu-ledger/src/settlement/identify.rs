@@ -1,12 +1,12 @@
 //! Whose a row's start was: the lifetime of its pid that contains it.
 
-use super::lifespan::Lifespan;
+use super::lifespan::{JOIN_TOLERANCE_NS, Lifespan};
 use super::{Attribution, Candidate, Evidence, Fit, Named, Nameless};
 use crate::accounting::Row;
 use crate::clock::BootPlace;
 use crate::coverage::{Coverage, Gap, blinds_processes};
 use crate::identity::{Basis, Image};
-use crate::unit::BootNs;
+use crate::unit::{BootNs, WallUs};
 use crate::unknown::{GapCause, NamelessReason};
 
 /// Whose an open or final row is, by its start alone; or, where that finds nobody, by what the
@@ -45,21 +45,34 @@ fn identify_by_start(row: &Row, evidence: &Evidence<'_>) -> Attribution {
         return nameless(NamelessReason::NoStartTime, None, &[], None);
     };
     let spans = lifespans(row, evidence);
+    let ended = end_of(row, evidence);
+    let identify_at = |at| identify_at((at, ended), &spans, evidence);
     match evidence.clock.boot_of(start) {
-        Some(BootPlace::Once(at)) => identify_at(at, &spans, evidence),
+        Some(BootPlace::Once(at)) => identify_at(at),
         // After a step back the same time lies ahead as well, where no start can have been yet.
         Some(BootPlace::Twice(first, second)) if second > evidence.coverage.end.boot => {
-            identify_at(first, &spans, evidence)
+            identify_at(first)
         }
         Some(BootPlace::Twice(first, second)) => {
-            let one = identify_at(first, &spans, evidence);
-            let other = identify_at(second, &spans, evidence);
+            let (one, other) = (identify_at(first), identify_at(second));
             if same_answer(&one, &other) { one } else { unplaced(&spans, Some(first)) }
         }
         // No moment of this boot is known to have shown that time, so every lifetime of the
         // pid fits as badly as the others.
         Some(BootPlace::Skipped) | None => unplaced(&spans, None),
     }
+}
+
+/// Where the end of a final row lies; at the beginning of time where that is not one moment.
+fn end_of(row: &Row, evidence: &Evidence<'_>) -> Option<BootNs> {
+    let wall_end = || row.start?.0.checked_add(row.held.0.checked_mul(1_000)?).map(WallUs);
+    let place = || match evidence.clock.boot_of(wall_end()?)? {
+        BootPlace::Once(at) => Some(at),
+        // It is over: the same time that comes again is not when it ended.
+        BootPlace::Twice(first, second) if second > evidence.coverage.end.boot => Some(first),
+        BootPlace::Twice(..) | BootPlace::Skipped => None,
+    };
+    (!row.running).then(|| place().unwrap_or(BootNs(0)))
 }
 
 /// The lifetimes of the row's own pid, by start.
@@ -84,9 +97,18 @@ fn unplaced(spans: &[Lifespan<'_>], at: Option<BootNs>) -> Attribution {
     nameless(NamelessReason::PidAmbiguous, None, spans, at)
 }
 
-fn identify_at(at: BootNs, spans: &[Lifespan<'_>], evidence: &Evidence<'_>) -> Attribution {
+/// Whose a row was that began `at` and, once final, ended when it did.
+fn identify_at(
+    (at, ended): (BootNs, Option<BootNs>),
+    spans: &[Lifespan<'_>],
+    evidence: &Evidence<'_>,
+) -> Attribution {
     match choose(at, spans, evidence) {
-        Choice::One(span, fit) => name(at, span, fit, spans, evidence),
+        // Nothing that was read can have begun later: the clock was set back since, unobserved.
+        Choice::One(..) if evidence.coverage.end.boot.plus_ns(JOIN_TOLERANCE_NS) < at => {
+            unplaced(spans, Some(at))
+        }
+        Choice::One(span, fit) => name((at, ended), span, fit, spans, evidence),
         Choice::Forgotten => nameless(NamelessReason::IdentityEvicted, None, spans, Some(at)),
         Choice::Several => nameless(NamelessReason::PidAmbiguous, None, spans, Some(at)),
         Choice::Nobody => {
@@ -139,7 +161,7 @@ fn sees_between(coverage: &Coverage, one: BootNs, other: BootNs) -> bool {
 
 /// The row of a lifetime, where its image at that moment is certain.
 fn name(
-    at: BootNs,
+    (at, ended): (BootNs, Option<BootNs>),
     span: &Lifespan<'_>,
     fit: Fit,
     spans: &[Lifespan<'_>],
@@ -150,6 +172,10 @@ fn name(
         return nameless(reason_of(gap), Some(gap.clone()), spans, Some(at));
     }
     match image_in_force(at, span) {
+        InForce::Image(image) if is_looked_at_late(image, at, ended, evidence.coverage) => {
+            let (reason, gap) = unseen(at, evidence.coverage);
+            nameless(reason, gap, spans, Some(at))
+        }
         InForce::Image(image) => Attribution::Named(Box::new(Named {
             key: span.lifetime.key,
             start_is_exact: span.lifetime.start_is_exact,
@@ -188,6 +214,26 @@ fn hiding_gap<'c>(at: BootNs, span: &Lifespan<'_>, coverage: &'c Coverage) -> Op
             span.lifetime.images.iter().any(|image| at < image.since && image.since <= end);
         changed || !span.outlived(end)
     })
+}
+
+/// Whether procfs was looked at only when the row was over. What a process is found to run is what it ran
+/// while it held the GPU as long as it still does: an exec closes the driver's descriptors (they are opened with
+/// `O_CLOEXEC`), and behind its back it may have been another program before.
+fn is_looked_at_late(
+    image: &Image,
+    at: BootNs,
+    ended: Option<BootNs>,
+    coverage: &Coverage,
+) -> bool {
+    if image.basis != Basis::Procfs {
+        return false;
+    }
+    let before = (at < coverage.start.boot).then_some(coverage.start.boot);
+    let lost = coverage.event_gap_at(at).map(|gap| gap.to.boot);
+    // An agent that was then down may have seen it, and what it knew went with it.
+    let down = coverage.agent_down_after(at).map(|gap| gap.to.boot);
+    let looked = before.max(lost).max(down);
+    ended.zip(looked).is_some_and(|(ended, looked)| ended < looked)
 }
 
 enum InForce<'a> {

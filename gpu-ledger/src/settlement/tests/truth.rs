@@ -224,7 +224,13 @@ fn judge(settlement: &Settlement, used: &Use, world: &World, known: &Known) {
                 NamelessReason::IdentityEvicted => forgotten,
                 NamelessReason::PidAmbiguous => !known.evictions.is_empty() || tick(known, used),
                 NamelessReason::PredatesCoverage => boot(used.start) < world.coverage.start.boot,
-                NamelessReason::AgentDown | NamelessReason::EventLost => world.in_gap(used.start),
+                NamelessReason::EventLost => world.in_gap(used.start),
+                // Over before the next agent looked: procfs does not witness what ran then.
+                NamelessReason::AgentDown => {
+                    let down = world.coverage.agent_down_after(boot(used.start));
+                    let unwitnessed = down.is_some_and(|gap| boot(proven_end) < gap.to.boot);
+                    world.in_gap(used.start) || unwitnessed
+                }
                 NamelessReason::NoStartTime => false,
             };
             assert!(excused, "{nameless:?}");
