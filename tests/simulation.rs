@@ -3,7 +3,6 @@
 //! a ledger are checked against the journal's bytes, and against the truth that the simulation keeps.
 #![expect(
     clippy::disallowed_methods,
-    clippy::print_stderr,
     reason = "the seed to replay comes from the environment, and the figures go past the harness"
 )]
 #![expect(
@@ -44,6 +43,7 @@ mod truth;
 #[path = "simulation/world.rs"]
 mod world;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,7 +118,7 @@ fn a_thousand_lives_of_a_host_keep_every_invariant() {
     let took = began.elapsed().as_millis();
     let mut text = format!("{seeds} lives of {STEPS_MIN} steps and more in {took} ms:");
     for kind in Kind::ALL {
-        text += &format!(" {kind:?} {}", tally.of(*kind));
+        let _ = write!(text, " {kind:?} {}", tally.of(*kind));
     }
     let _ = writeln!(std::io::stderr(), "{text}");
     let never: Vec<&Kind> = Kind::ALL.iter().filter(|kind| tally.of(**kind) == 0).collect();
@@ -140,7 +140,7 @@ fn every_planted_fault_is_caught() {
         match live_all(0..SEEDS_OF_A_FAULT, Some(*bug), 1).1.pop() {
             Some(failure) => {
                 let Failure { seed, step, what, .. } = failure;
-                text += &format!("\n  {bug:?}: seed {seed}, step {step}: {what}");
+                let _ = write!(text, "\n  {bug:?}: seed {seed}, step {step}: {what}");
             }
             None => escaped.push(bug),
         }

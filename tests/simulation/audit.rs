@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use gpu_ledger::accounting::RowKey;
 use gpu_ledger::accounting::reading::ListingState;
 use gpu_ledger::coverage::{Gap, hides_rows};
 use gpu_ledger::identity::Basis;
@@ -88,7 +87,7 @@ impl Audit {
         self.committed(world, disk)?;
         self.untouched(world, disk)?;
         let Some(agent) = agent else { return Ok(()) };
-        self.acknowledged(disk, agent)?;
+        acknowledged(disk, agent)?;
         self.losses_are_gaps(world, agent)?;
         Self::silence_is_explained(agent)?;
         self.reads.append(&mut agent.noted);
@@ -344,13 +343,9 @@ impl Audit {
 
     /// The clock was set while nobody looked, after the row began: where that was nobody can tell.
     fn was_shifted_unseen(&self, row: &TruthRow, world: &World) -> bool {
-        let opened_unseen =
-            self.downs.iter().chain(self.down_since.map(|since| (since, since)).iter()).any(
-                |(from, to)| {
-                    row.opened < *to && world.steps.iter().any(|at| from <= at && at <= to)
-                },
-            );
-        opened_unseen
+        self.downs.iter().chain(self.down_since.map(|since| (since, since)).iter()).any(
+            |(from, to)| row.opened < *to && world.steps.iter().any(|at| from <= at && at <= to),
+        )
     }
 
     fn open_entry(
@@ -374,20 +369,6 @@ impl Audit {
             }
             _ => Ok(()),
         }
-    }
-
-    /// I9: what was acknowledged is on the disk.
-    fn acknowledged(&self, disk: &Disk, agent: &mut Agent) -> Checked {
-        let number = agent.acknowledge();
-        let later = agent.told.split_off(&(number + 1));
-        let told = std::mem::replace(&mut agent.told, later);
-        for (number, RowKey { gpu, pid, start }) in told {
-            let key = RowKey { gpu, pid, start };
-            ensure(disk.is_booked(&key), || {
-                format!("I9: note {number} of row {key:?} was acknowledged, and is not booked")
-            })?;
-        }
-        Ok(())
     }
 
     /// I8 and I11: every event that was lost lies in a gap, and none is lost uncounted.
@@ -496,7 +477,7 @@ impl Audit {
         let within_a_read =
             reads.clone().any(|read| read.began <= row.opened && lost <= read.ended);
         // A store of which no row was known when it was cleared.
-        let before = reads.clone().filter(|read| read.ended <= lost).next_back();
+        let before = reads.clone().rfind(|read| read.ended <= lost);
         // Before the first whole list of a run nothing was proven of what that list does not show.
         let run = self.runs.iter().rev().find(|run| run.began <= lost).map(|run| run.began);
         let mut proofs = reads.clone().filter(|read| Some(read.began) >= run && read.ended <= lost);
@@ -567,4 +548,16 @@ fn named_right(
             identity.basis
         )
     })
+}
+
+/// I9: what was acknowledged is on the disk.
+fn acknowledged(disk: &Disk, agent: &mut Agent) -> Checked {
+    let number = agent.acknowledge();
+    let later = agent.told.split_off(&(number + 1));
+    for (number, key) in std::mem::replace(&mut agent.told, later) {
+        ensure(disk.is_booked(&key), || {
+            format!("I9: note {number} of row {key:?} was acknowledged, and is not booked")
+        })?;
+    }
+    Ok(())
 }

@@ -128,7 +128,8 @@ impl Disk {
         drafts: Vec<Draft>,
         from_reserve: bool,
     ) -> Result<Vec<Outcome>, DiskError> {
-        if self.full && !(from_reserve && !self.reserve_used) {
+        let has_room = from_reserve && !self.reserve_used;
+        if self.full && !has_room {
             return Err(DiskError::Full);
         }
         let luck = std::mem::replace(&mut self.luck, Luck::Good);
@@ -165,7 +166,7 @@ impl Disk {
         }
         self.argv.extend(argv);
         self.end = end;
-        if self.bug == Some(Bug::EditedInPlace) && self.entries.len() % 16 == 0 {
+        if self.bug == Some(Bug::EditedInPlace) && self.entries.len().is_multiple_of(16) {
             let place = self.entries.len() / 2;
             let bytes = &mut self.entries[place];
             let last = bytes.body.len() - 1;
@@ -277,7 +278,7 @@ impl Batch<'_> {
         self.argv.extend(draft.argv.clone().map(|kept| (kept.commitment, kept.argv)));
         if self.disk.bug == Some(Bug::CountedTwice)
             && let Figures::Settlement(settlement) = &draft.figures
-            && self.end.head.seq % 8 == 0
+            && self.end.head.seq.is_multiple_of(8)
         {
             let balance = self.end.head.booked.entry(settlement.gpu.clone()).or_default();
             *balance = balance.plus(settlement.held);

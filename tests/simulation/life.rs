@@ -101,7 +101,7 @@ pub(crate) fn live(seed: u64, bug: Option<Bug>) -> Result<Tally, Failure> {
         Ok(()) => Ok(sim.world.tally),
         Err(what) => {
             let told = |(number, at_us, step): &(u64, u64, Step)| {
-                format!("{number:>4} {:>14} µs {step:?}", at_us)
+                format!("{number:>4} {at_us:>14} µs {step:?}")
             };
             let trace = sim.trace.iter().map(told).collect();
             Err(Failure { seed, step, what, trace })
@@ -243,16 +243,7 @@ impl Sim {
                 }
                 world.cards[card].fault = fault;
             }
-            Step::Clock(us) => {
-                // The daemon looks at the clocks fifty times a second.
-                if let Some(agent) = &mut self.agent {
-                    agent.turn(world)?;
-                }
-                world.step_clock(us);
-                if let Some(agent) = &mut self.agent {
-                    agent.turn(world)?;
-                }
-            }
+            Step::Clock(us) => return self.set_clock(us),
             Step::Sleep(us) => {
                 world.sleep(us);
                 world.tally.count(Kind::Sleep);
@@ -282,16 +273,30 @@ impl Sim {
                 }
             }
             Step::Begin => return self.begin(),
-            Step::Stop => {
-                if let Some(agent) = self.agent.take() {
-                    let mut agent = agent.stop(world, &mut self.disk)?;
-                    self.audit.after_step(world, &self.disk, Some(&mut agent))?;
-                    let now = world.at();
-                    self.audit.agent_is(None, now);
-                }
-            }
+            Step::Stop => return self.stop(),
             of_agent => return self.act_of_agent(of_agent),
         }
+        Ok(())
+    }
+
+    fn set_clock(&mut self, us: i64) -> Result<(), Death> {
+        // The daemon looks at the clocks fifty times a second.
+        if let Some(agent) = &mut self.agent {
+            agent.turn(&mut self.world)?;
+        }
+        self.world.step_clock(us);
+        if let Some(agent) = &mut self.agent {
+            agent.turn(&mut self.world)?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), Death> {
+        let Some(agent) = self.agent.take() else { return Ok(()) };
+        let mut agent = agent.stop(&mut self.world, &mut self.disk)?;
+        self.audit.after_step(&mut self.world, &self.disk, Some(&mut agent))?;
+        let now = self.world.at();
+        self.audit.agent_is(None, now);
         Ok(())
     }
 

@@ -87,14 +87,14 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    pub(crate) fn opened(&mut self, row: RowId, opener: Who, opened: At, has_entry: bool) {
+    pub(crate) fn opened(&mut self, row: RowId, opener: Who, at: At, has_entry: bool) {
         let fate = if has_entry { Fate::Live } else { Fate::NoEntry };
-        let lost = (!has_entry).then_some(opened);
+        let lost = (!has_entry).then_some(at);
         let (joined, ended, held_ms) = (Vec::new(), None, None);
         let (billable, shown, duplicated) = (false, false, false);
         let new = TruthRow {
             opener,
-            opened,
+            opened: at,
             joined,
             ended,
             held_ms,

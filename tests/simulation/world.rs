@@ -237,7 +237,8 @@ impl World {
         let us = self.random.between(1, 300);
         self.pass(us);
         let key = ProcessKey { pid: Pid(pid), start: self.clocks.now() };
-        let uid = if from.uid == 0 { 1_000 + u32::from(key.start.0 % 2 == 0) } else { from.uid };
+        let uid =
+            if from.uid == 0 { 1_000 + u32::from(key.start.0.is_multiple_of(2)) } else { from.uid };
         let child = Process { key, parent: from.key, uid, program: from.program };
         self.kernel.fork(self.about(&child), &mut self.random);
         self.live(child);
