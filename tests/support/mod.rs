@@ -102,6 +102,11 @@ impl Sim {
         &self.folder
     }
 
+    /// The server's process.
+    pub(crate) fn server_pid(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
     /// Its NVML library.
     #[expect(clippy::unused_self, reason = "a library without a server answers nothing")]
     pub(crate) fn library(&self) -> PathBuf {
