@@ -197,3 +197,26 @@ fn rows_cleared_before_any_was_seen_are_not_counted_as_none() {
         assert_eq!(*lost, Value::Null, "{words}: nobody saw whether a row was lost");
     }
 }
+
+#[test]
+fn an_idle_gpu_is_free_where_opens_were_watched_and_uncovered_where_nobody_could_say() {
+    if !crate::privilege::can_trace(
+        "an_idle_gpu_is_free_where_opens_were_watched_and_uncovered_where_nobody_could_say",
+    ) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let script = "nvsim work --gpu 0 --ms 600";
+    let watched = Trace::on(&sim).script(script).run();
+    let idle = &watched.exited(0).report()["gpus"][1];
+    assert_eq!((&idle["uncovered_ms"], &idle["free_ms"]), (&0.into(), &idle["period_ms"]));
+    let unwatched = Trace::on(&sim).words("--no-device-touch").script(script).run();
+    let uuid = &unwatched.exited(0).unknown("empty-accounted-list")["gpu"];
+    let (used, idle) = (&unwatched.report()["gpus"][0], &unwatched.report()["gpus"][1]);
+    assert_eq!(*uuid, idle["gpu_uuid"]);
+    assert_eq!((&idle["free_ms"], &idle["uncovered_ms"]), (&0.into(), &idle["period_ms"]));
+    assert_eq!(idle["possibly_lost"], Value::Null);
+    assert!(!gaps_of(&unwatched, 1).is_empty());
+    // Where rows are listed the store vouches for itself.
+    assert_eq!(used["uncovered_ms"], 0, "{used}");
+}

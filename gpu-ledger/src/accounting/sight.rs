@@ -80,6 +80,8 @@ pub struct Look {
     pub window: Window,
     /// What became of its list.
     pub listing: ListingState,
+    /// The list is empty, and nobody could say that it really is: a mode that was reset looks the same.
+    pub is_empty_in_doubt: bool,
     /// The gaps it found.
     pub gaps: Vec<Gap>,
     /// The gaps that would have to be said if no further read came; none of the last read, whose
@@ -111,6 +113,8 @@ pub struct Sight {
     first_good: Option<Window>,
     last_good: Option<Window>,
     last_list: Option<Window>,
+    /// Since when lists are empty that nobody could believe; the next list that proves more ends it.
+    empty_in_doubt_since: Option<Stamp>,
     found: Vec<Gap>,
     in_doubt: Vec<Gap>,
     exits_unwitnessed: u64,
@@ -129,6 +133,7 @@ impl Sight {
             first_good: None,
             last_good: None,
             last_list: None,
+            empty_in_doubt_since: None,
             found: Vec::new(),
             in_doubt: Vec::new(),
             exits_unwitnessed: 0,
@@ -150,6 +155,10 @@ impl Sight {
         self.last_good = Some(look.window);
         self.first_good.get_or_insert(look.window);
         if look.listing == ListingState::Listed {
+            // What is in doubt happened since the list before this one.
+            let before = self.last_list.map_or(look.window.began, |window| window.began);
+            let since = self.empty_in_doubt_since.unwrap_or(before);
+            self.empty_in_doubt_since = look.is_empty_in_doubt.then_some(since);
             self.last_list = Some(look.window);
         }
     }
@@ -202,8 +211,8 @@ impl Sight {
         self.last_list.or(self.last_good)
     }
 
-    /// Every gap: those that reads found, those that are in doubt still, and what lies before the first
-    /// good read and after the last.
+    /// Every gap: those that reads found, those that are in doubt still, the time of empty lists that nobody
+    /// could believe, and what lies before the first good read and after the last.
     #[must_use]
     pub fn gaps(&self, asked: &Asked) -> Vec<Gap> {
         let mut gaps = self.found.clone();
@@ -215,6 +224,11 @@ impl Sight {
         gaps.extend(
             self.in_doubt.iter().map(|gap| Gap { to: gap.to.max(asked.until), ..gap.clone() }),
         );
+        if let (Some(since), Some(last)) = (self.empty_in_doubt_since, self.last_good) {
+            let to = if last.began.boot < asked.to.boot { last.began } else { asked.until };
+            let cause = cause_of(UnknownReason::EmptyAccountedList);
+            self.add_unexplained(since.max(asked.from), to, cause, &mut gaps);
+        }
         let first = self.first_good.map_or(asked.until, |window| window.began);
         // Nobody hangs and nothing fails, and yet no read was over: it was too slow.
         let late = GapCause::NvmlCallTimeout;

@@ -15,7 +15,7 @@ use crate::coverage::Gap;
 use crate::escape::escape;
 use crate::kernel::ProcessKey;
 use crate::unit::{BootNs, Pid};
-use crate::unknown::{GapCause, Observed, Unknown};
+use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
 /// One GPU as its reads show it.
 #[derive(Debug)]
@@ -211,6 +211,7 @@ impl GpuRows {
         self.sight.take(Look {
             window: outcome.window,
             listing: outcome.listing,
+            is_empty_in_doubt: outcome.cannot_say(UnknownReason::EmptyAccountedList),
             gaps: ended.clone(),
             in_doubt: outcome.in_doubt.clone(),
             exits_unwitnessed: outcome.exits_unwitnessed,
