@@ -136,6 +136,14 @@ impl GpuRows {
         self.stalled
     }
 
+    /// Whether the last read said that no row will come of this GPU until somebody changes that: accounting is
+    /// off or cannot be had, or the GPU is lost.
+    #[must_use]
+    pub fn keeps_no_rows(&self) -> bool {
+        let for_now = |unknown: &Unknown| keeps_no_rows(unknown.reason);
+        self.accounting_off || self.unknowns.iter().any(for_now)
+    }
+
     /// A call was found to hang.
     pub(super) fn stalls(&mut self) {
         self.stalled = true;
@@ -351,4 +359,19 @@ impl GpuRows {
     pub(super) fn begin_anew(&mut self) {
         self.sight.begin_anew();
     }
+}
+
+/// Whether a read that failed for this reason says that rows cannot come for a while: what lasts no longer
+/// than a call, or may have come of a driver that is just starting, is waited for.
+const fn keeps_no_rows(reason: UnknownReason) -> bool {
+    matches!(
+        reason,
+        UnknownReason::AccountingModeDisabled
+            | UnknownReason::AccountingUnavailableMig
+            | UnknownReason::AccountingUnavailableVgpuHost
+            | UnknownReason::AccountingNotSupported
+            | UnknownReason::AccountingNotSupportedOrDisabled
+            | UnknownReason::GpuLost
+            | UnknownReason::GpuResetRequired
+    )
 }
