@@ -57,7 +57,7 @@ pub(crate) fn built() -> &'static Built {
 /// A running simulated driver. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Sim {
-    server: Option<Child>,
+    pub(crate) server: Option<Child>,
     folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
 }
@@ -100,11 +100,6 @@ impl Sim {
     /// A folder that lives as long as the test.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// The server's process.
-    pub(crate) fn server_pid(&self) -> u32 {
-        self.server.as_ref().unwrap().id()
     }
 
     /// Its NVML library.

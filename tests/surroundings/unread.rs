@@ -118,7 +118,7 @@ fn a_driver_that_dies_in_the_middle_leaves_every_gpu_uncovered_to_the_end() {
     let sim = Sim::start(&["--gpus", "2"]);
     let script = format!(
         "nvsim work --gpu 0 --ms 20; nvsim work --gpu 0 --ms 600; kill -9 {}; sleep 1.2; exit 5",
-        sim.server_pid()
+        sim.server.as_ref().unwrap().id()
     );
     let ended = Trace::on(&sim).words("--settle-timeout 1s").script(&script).run();
     ended.exited(5);
