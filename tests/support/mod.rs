@@ -57,7 +57,7 @@ pub(crate) fn built() -> &'static Built {
 /// A running simulated driver. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Sim {
-    server: Option<Child>,
+    pub(crate) server: Option<Child>,
     folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
 }

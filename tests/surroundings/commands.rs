@@ -97,6 +97,8 @@ fn command_lines_that_mean_nothing_give_64_and_run_nothing() {
         "trace --ring-size 4 -- true",
         "trace --settle-timeout x -- true",
         "trace --call-deadline -5ms -- true",
+        "trace --call-deadline 0s -- true",
+        "trace --call-deadline 0ms --for 1s",
         "trace --json -- true",
         "trace true",
         "trace --for 1s --for 2s",
@@ -110,6 +112,7 @@ fn command_lines_that_mean_nothing_give_64_and_run_nothing() {
     // The remedy is in the message, not only the refusal.
     assert!(words(["trace", "--json", "--", "true"]).err.contains("--output"));
     assert!(words(["trace", "--for", "-1s"]).err.contains("60s"));
+    assert!(words(["trace", "--call-deadline", "0s", "--", "true"]).err.contains("such as 2s"));
     assert!(words(["trace", "--ring-size", "3MiB", "--", "true"]).err.contains("4MiB"));
 }
 

@@ -88,3 +88,20 @@ fn mig_and_vgpu_hosts_are_told_apart_from_accounting_that_is_off() {
         sim.fault(&format!("{fault} off"));
     }
 }
+
+#[test]
+fn rows_that_cannot_come_are_not_waited_for() {
+    if !crate::privilege::can_trace("rows_that_cannot_come_are_not_waited_for") {
+        return;
+    }
+    // The longest waiting of all: a run that waits for it does not end within the test's patience.
+    for fault in ["accounting off", "gpu-lost on --gpu 0", "reset", "mig on"] {
+        let sim = Sim::start(&["--gpus", "2"]);
+        let script = format!(
+            "{JOB}; nvsim work --gpu 0 --ms 600 & sleep 0.3; nvsim fault {fault}; wait; exit 5"
+        );
+        let ended = Trace::on(&sim).words("--settle-timeout 1h").script(&script).run();
+        ended.exited(5);
+        assert!(ended.gpu_ms("uncovered_ms") > 0, "{fault}: {}", ended.report()["gpus"]);
+    }
+}

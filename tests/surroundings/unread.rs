@@ -66,6 +66,69 @@ fn an_error_code_to_the_end_has_a_gap_to_the_end() {
     ends_unseen(row, "rows-possibly-evicted", "os-error-or-cgroup-denied");
 }
 
+/// How long a moment of the report is after another.
+fn ms_between(from: &Value, to: &Value) -> u64 {
+    let at = |moment: &Value| -> jiff::Timestamp { moment.as_str().unwrap().parse().unwrap() };
+    u64::try_from(at(to).duration_since(at(from)).as_millis()).unwrap()
+}
+
+/// Neither of two GPUs can be read from the middle to the end: the period goes on all the same, and what
+/// is left of it is uncovered and in a gap of each.
+fn all_end_unseen(sim: &Sim, ending: &str, cause: &str) {
+    let script = format!(
+        "nvsim work --gpu 0 --ms 20; nvsim work --gpu 0 --ms 600; {ending}; sleep 1.2; exit 5"
+    );
+    let trace = Trace::on(sim).words("--call-deadline 300ms --settle-timeout 1s");
+    let ended = trace.script(&script).run();
+    ended.exited(5);
+    let coverage = &ended.report()["coverage"];
+    for gpu in 0..2 {
+        let line = &ended.report()["gpus"][gpu];
+        assert!(line["uncovered_ms"].as_u64().unwrap() >= 1_100, "{line}");
+        assert!(line["period_ms"].as_u64().unwrap() >= 1_700, "{line}");
+        assert_eq!(line["possibly_lost"], Value::Null);
+        let gaps = gaps_of(&ended, gpu);
+        assert!(gaps.iter().any(|gap| gap["cause"] == cause), "{gaps:?}");
+        let last = gaps.iter().map(|gap| &gap["to"]).max_by_key(|to| to.as_str()).unwrap();
+        assert_eq!(ms_between(last, &coverage["end"]), 0, "{gaps:?} of {coverage}");
+    }
+}
+
+#[test]
+fn where_every_gpu_falls_silent_the_period_reaches_to_the_end_and_each_has_a_gap() {
+    if !crate::privilege::can_trace(
+        "where_every_gpu_falls_silent_the_period_reaches_to_the_end_and_each_has_a_gap",
+    ) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let list = "nvsim fault code nvmlDeviceGetAccountingPids --code 999";
+    all_end_unseen(&sim, list, "rows-possibly-evicted");
+    sim.fault("heal");
+    all_end_unseen(&sim, "nvsim fault hang nvmlDeviceGetAccountingPids", "nvml-call-timeout");
+}
+
+#[test]
+fn a_driver_that_dies_in_the_middle_leaves_every_gpu_uncovered_to_the_end() {
+    if !crate::privilege::can_trace(
+        "a_driver_that_dies_in_the_middle_leaves_every_gpu_uncovered_to_the_end",
+    ) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let script = format!(
+        "nvsim work --gpu 0 --ms 20; nvsim work --gpu 0 --ms 600; kill -9 {}; sleep 1.2; exit 5",
+        sim.server.as_ref().unwrap().id()
+    );
+    let ended = Trace::on(&sim).words("--settle-timeout 1s").script(&script).run();
+    ended.exited(5);
+    for gpu in 0..2 {
+        let line = &ended.report()["gpus"][gpu];
+        assert!(line["uncovered_ms"].as_u64().unwrap() >= 1_100, "{line}");
+        assert!(!gaps_of(&ended, gpu).is_empty(), "{line}");
+    }
+}
+
 #[test]
 fn a_gpu_that_can_be_read_only_later_has_a_gap_at_its_beginning() {
     if !crate::privilege::can_trace("a_gpu_that_can_be_read_only_later_has_a_gap_at_its_beginning")
@@ -133,4 +196,27 @@ fn rows_cleared_before_any_was_seen_are_not_counted_as_none() {
         let lost = &ended.report()["gpus"][0]["possibly_lost"];
         assert_eq!(*lost, Value::Null, "{words}: nobody saw whether a row was lost");
     }
+}
+
+#[test]
+fn an_idle_gpu_is_free_where_opens_were_watched_and_uncovered_where_nobody_could_say() {
+    if !crate::privilege::can_trace(
+        "an_idle_gpu_is_free_where_opens_were_watched_and_uncovered_where_nobody_could_say",
+    ) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let script = "nvsim work --gpu 0 --ms 600";
+    let watched = Trace::on(&sim).script(script).run();
+    let idle = &watched.exited(0).report()["gpus"][1];
+    assert_eq!((&idle["uncovered_ms"], &idle["free_ms"]), (&0.into(), &idle["period_ms"]));
+    let unwatched = Trace::on(&sim).words("--no-device-touch").script(script).run();
+    let uuid = &unwatched.exited(0).unknown("empty-accounted-list")["gpu"];
+    let (used, idle) = (&unwatched.report()["gpus"][0], &unwatched.report()["gpus"][1]);
+    assert_eq!(*uuid, idle["gpu_uuid"]);
+    assert_eq!((&idle["free_ms"], &idle["uncovered_ms"]), (&0.into(), &idle["period_ms"]));
+    assert_eq!(idle["possibly_lost"], Value::Null);
+    assert!(!gaps_of(&unwatched, 1).is_empty());
+    // Where rows are listed the store vouches for itself.
+    assert_eq!(used["uncovered_ms"], 0, "{used}");
 }

@@ -80,6 +80,8 @@ pub struct Look {
     pub window: Window,
     /// What became of its list.
     pub listing: ListingState,
+    /// The list is empty, and nobody could say that it really is: a mode that was reset looks the same.
+    pub is_empty_in_doubt: bool,
     /// The gaps it found.
     pub gaps: Vec<Gap>,
     /// The gaps that would have to be said if no further read came; none of the last read, whose
@@ -113,6 +115,8 @@ pub struct Sight {
     last_list: Option<Window>,
     /// The last read that proves which rows there are.
     last_proof: Option<Window>,
+    /// Since when lists are empty that nobody could believe; the next list that proves more ends it.
+    empty_in_doubt_since: Option<Stamp>,
     found: Vec<Gap>,
     in_doubt: Vec<Gap>,
     exits_unwitnessed: u64,
@@ -132,6 +136,7 @@ impl Sight {
             last_good: None,
             last_list: None,
             last_proof: None,
+            empty_in_doubt_since: None,
             found: Vec::new(),
             in_doubt: Vec::new(),
             exits_unwitnessed: 0,
@@ -159,6 +164,10 @@ impl Sight {
             self.last_proof = Some(look.window);
         }
         if listed {
+            // What is in doubt happened since the list before this one.
+            let before = self.last_list.map_or(look.window.began, |window| window.began);
+            let since = self.empty_in_doubt_since.unwrap_or(before);
+            self.empty_in_doubt_since = look.is_empty_in_doubt.then_some(since);
             self.last_list = Some(look.window);
         }
     }
@@ -212,8 +221,8 @@ impl Sight {
         self.last_proof
     }
 
-    /// Every gap: those that reads found, those that are in doubt still, and what lies before the first
-    /// good read and after the last.
+    /// Every gap: those that reads found, those that are in doubt still, the time of empty lists that nobody
+    /// could believe, and what lies before the first good read and after the last.
     #[must_use]
     pub fn gaps(&self, asked: &Asked) -> Vec<Gap> {
         let mut gaps = self.found.clone();
@@ -225,6 +234,11 @@ impl Sight {
         gaps.extend(
             self.in_doubt.iter().map(|gap| Gap { to: gap.to.max(asked.until), ..gap.clone() }),
         );
+        if let (Some(since), Some(last)) = (self.empty_in_doubt_since, self.last_good) {
+            let to = if last.began.boot < asked.to.boot { last.began } else { asked.until };
+            let cause = cause_of(UnknownReason::EmptyAccountedList);
+            self.add_unexplained(since.max(asked.from), to, cause, &mut gaps);
+        }
         let first = self.first_good.map_or(asked.until, |window| window.began);
         // Nobody hangs and nothing fails, and yet no read was over: it was too slow.
         let late = GapCause::NvmlCallTimeout;

@@ -79,13 +79,18 @@ fn played(reads: &[(u64, Read)], finished: bool) -> Sight {
         let window = window(*at_ms);
         let listing = ListingState::of(&content);
         let seen = harvest.observe(&GpuRead { window, touching_exits: Some(0), content });
+        let mut unknowns = seen.unknowns.iter();
+        let is_empty_in_doubt =
+            unknowns.any(|unknown| unknown.reason == UnknownReason::EmptyAccountedList);
         let mut gaps: Vec<Gap> = seen.findings.into_iter().filter_map(Finding::into_gap).collect();
         let in_doubt = harvest.in_doubt(window.ended).into_iter();
         let mut in_doubt: Vec<Gap> = in_doubt.filter_map(Finding::into_gap).collect();
         if finished && place + 1 == reads.len() {
             gaps.append(&mut in_doubt);
         }
-        sight.take(Look { window, listing, gaps, in_doubt, exits_unwitnessed: 0 });
+        let exits_unwitnessed = 0;
+        let look = Look { window, listing, is_empty_in_doubt, gaps, in_doubt, exits_unwitnessed };
+        sight.take(look);
     }
     sight
 }
@@ -260,6 +265,7 @@ fn a_hang_is_made_good_by_the_list_after_it_and_by_nothing_else() {
     let look = |at_ms: u64, listing, gaps: Vec<Gap>| Look {
         window: window(at_ms),
         listing,
+        is_empty_in_doubt: false,
         gaps,
         in_doubt: Vec::new(),
         exits_unwitnessed: 0,
@@ -281,7 +287,8 @@ fn exits_that_nothing_vouches_for_leave_the_loss_unknown() {
         let (gaps, in_doubt) = (Vec::new(), Vec::new());
         let window = window(at_ms);
         let listing = ListingState::Listed;
-        sight.take(Look { window, listing, gaps, in_doubt, exits_unwitnessed });
+        let is_empty_in_doubt = false;
+        sight.take(Look { window, listing, is_empty_in_doubt, gaps, in_doubt, exits_unwitnessed });
     }
     let events = Coverage { start: stamp(50), end: stamp(350), gaps: Vec::new() };
     assert_eq!(sight.possibly_lost(&asked(300), &events), None);
@@ -300,6 +307,7 @@ fn sizes_that_were_told_by_exits_are_unknown_where_opens_were_not_watched() {
     let look = |at_ms: u64, gaps| Look {
         window: window(at_ms),
         listing: ListingState::Listed,
+        is_empty_in_doubt: false,
         gaps,
         in_doubt: Vec::new(),
         exits_unwitnessed: 0,
@@ -318,4 +326,39 @@ fn sizes_that_were_told_by_exits_are_unknown_where_opens_were_not_watched() {
     };
     assert_eq!(sizes(true), [Some(3), Some(2), Some(0), Some(1), Some(4)]);
     assert_eq!(sizes(false), [None, None, None, Some(1), Some(4)]);
+}
+
+#[test]
+fn an_empty_list_that_nobody_could_believe_is_a_gap_until_a_list_proves_more() {
+    let look = |at_ms: u64, is_empty_in_doubt| Look {
+        window: window(at_ms),
+        listing: ListingState::Listed,
+        is_empty_in_doubt,
+        gaps: Vec::new(),
+        in_doubt: Vec::new(),
+        exits_unwitnessed: 0,
+    };
+    let mut sight = Sight::new(gpu());
+    sight.take(look(90, false));
+    sight.take(look(200, true));
+    sight.take(look(310, true));
+    let gap = Gap {
+        cause: GapCause::RowsPossiblyEvicted,
+        gpu: Some(gpu()),
+        from: stamp(100),
+        to: stamp(350),
+        size: None,
+    };
+    assert_eq!(sight.gaps(&asked(300)), std::slice::from_ref(&gap));
+    let events = Coverage { start: stamp(50), end: stamp(350), gaps: Vec::new() };
+    assert_eq!(sight.possibly_lost(&asked(300), &events), None);
+    // Where the reads end early, what ended them is the cause of the rest.
+    let mut silent = sight.clone();
+    silent.stalls();
+    let causes: Vec<_> =
+        silent.gaps(&asked(400)).into_iter().map(|gap| (gap.cause, gap.from, gap.to)).collect();
+    let tail = (GapCause::NvmlCallTimeout, stamp(310), stamp(450));
+    assert_eq!(causes, [(gap.cause, stamp(100), stamp(310)), tail]);
+    sight.take(look(320, false));
+    assert_eq!(sight.gaps(&asked(300)), []);
 }

@@ -77,6 +77,14 @@ pub struct ReadOutcome {
     pub last: bool,
 }
 
+impl ReadOutcome {
+    /// Whether it left something unsaid for this reason.
+    #[must_use]
+    pub fn cannot_say(&self, reason: UnknownReason) -> bool {
+        self.unknowns.iter().any(|unknown| unknown.reason == reason)
+    }
+}
+
 #[derive(Debug)]
 struct Inbox {
     request: Option<ReadRequest>,

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::Usage;
 use crate::clock::Clock;
-use crate::config::values::{duration, ring_size};
+use crate::config::values::{duration, duration_not_zero, ring_size};
 use crate::session::TraceOptions;
 use crate::session::launch::user_behind_sudo;
 
@@ -47,7 +47,7 @@ pub(super) struct Trace {
     #[arg(long)]
     no_device_touch: bool,
     /// Give a driver call up after this long
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration_not_zero, default_value = "2s")]
     call_deadline: Duration,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD", id = "cmd")]

@@ -23,6 +23,17 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
 }
 
+/// As [`duration`], for what a time of 0 would never let happen.
+///
+/// # Errors
+/// What is wrong, and what a time looks like.
+pub fn duration_not_zero(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing can be done in a time of 0; give one such as 2s".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// A power of two between 64 KiB and 1 GiB, with `KiB`, `MiB` or `GiB`.
 ///
 /// # Errors
@@ -143,6 +154,10 @@ mod tests {
         }
         for wrong in ["-1s", "soon", "", "5"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration_not_zero("1ms"), Ok(Duration::from_millis(1)));
+        for wrong in ["0s", "0ms", "-1s", "soon"] {
+            assert!(duration_not_zero(wrong).is_err(), "{wrong}");
         }
     }
 }

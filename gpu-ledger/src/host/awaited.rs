@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::note::{Forgotten, News};
 use super::processes::Exited;
-use super::{AWAITING_ROW_MAX, Host, UNACKNOWLEDGED_MAX};
+use super::{AWAITING_ROW_MAX, GpuRows, Host, UNACKNOWLEDGED_MAX};
 use crate::accounting::schedule::Awaited;
 use crate::accounting::worker::ReadRequest;
 use crate::kernel::ProcessKey;
@@ -204,12 +204,20 @@ impl Host {
         let read = self.gpus.values().all(|gpu| gpu.is_stalled() || gpu.was_read_after(ended));
         // Without a command the whole host is what was asked about.
         let whole = self.followed.as_ref().is_none_or(|followed| !followed.is_found());
-        let open = self.gpus.values().flat_map(|gpu| &gpu.open);
+        let bringing = || self.gpus.values().filter(|gpu| !gpu.keeps_no_rows());
+        let open = bringing().flat_map(|gpu| &gpu.open);
         let unsettled = open.filter_map(|row| row.row.as_ref()).any(|row| {
             let standing = self.standing(row);
             (whole || standing.of_command) && standing.is_dead
         });
-        let awaited = self.awaiting_row.keys().any(|key| whole || self.is_in_command(key));
+        let to_come = |exited: BootNs| {
+            let proof = |gpu: &GpuRows| gpu.sight.last_proof().map(|window| window.began.boot);
+            bringing().any(|gpu| proof(gpu).is_none_or(|read| read <= exited))
+        };
+        let awaited = self
+            .awaiting_row
+            .iter()
+            .any(|(key, exited)| (whole || self.is_in_command(key)) && to_come(*exited));
         !read || unsettled || awaited
     }
 

@@ -15,7 +15,7 @@ use crate::coverage::Gap;
 use crate::escape::escape;
 use crate::kernel::ProcessKey;
 use crate::unit::{BootNs, Pid};
-use crate::unknown::{GapCause, Observed, Unknown};
+use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
 /// One GPU as its reads show it.
 #[derive(Debug)]
@@ -140,6 +140,14 @@ impl GpuRows {
         self.stalled
     }
 
+    /// Whether the last read said that no row will come of this GPU until somebody changes that: accounting is
+    /// off or cannot be had, or the GPU is lost.
+    #[must_use]
+    pub fn keeps_no_rows(&self) -> bool {
+        let for_now = |unknown: &Unknown| keeps_no_rows(unknown.reason);
+        self.accounting_off || self.unknowns.iter().any(for_now)
+    }
+
     /// A call was found to hang.
     pub(super) fn stalls(&mut self) {
         self.stalled = true;
@@ -215,6 +223,7 @@ impl GpuRows {
         self.sight.take(Look {
             window: outcome.window,
             listing: outcome.listing,
+            is_empty_in_doubt: outcome.cannot_say(UnknownReason::EmptyAccountedList),
             gaps: ended.clone(),
             in_doubt: outcome.in_doubt.clone(),
             exits_unwitnessed: outcome.exits_unwitnessed,
@@ -357,4 +366,19 @@ impl GpuRows {
     pub(super) fn begin_anew(&mut self) {
         self.sight.begin_anew();
     }
+}
+
+/// Whether a read that failed for this reason says that rows cannot come for a while: what lasts no longer
+/// than a call, or may have come of a driver that is just starting, is waited for.
+const fn keeps_no_rows(reason: UnknownReason) -> bool {
+    matches!(
+        reason,
+        UnknownReason::AccountingModeDisabled
+            | UnknownReason::AccountingUnavailableMig
+            | UnknownReason::AccountingUnavailableVgpuHost
+            | UnknownReason::AccountingNotSupported
+            | UnknownReason::AccountingNotSupportedOrDisabled
+            | UnknownReason::GpuLost
+            | UnknownReason::GpuResetRequired
+    )
 }

@@ -20,7 +20,7 @@ use nix::unistd::User;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::output::{self, Output};
 use crate::rendering::json;
 use crate::session::launch::STATUS_FAILED_BEFORE;
@@ -120,9 +120,18 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
         watch.observer.host_mut().follow(Pid(child.id()));
     }
     watch_until_over(&mut watch, &mut traced, &mut children, &mut interrupts).await?;
-    settle(options, &mut watch, &mut interrupts).await?;
-    let report = assemble::report(options, &mut watch, began, traced.status)?;
+    let last_asked = settle(options, &mut watch, &mut interrupts).await?;
+    let watched = Watched { began, last_asked };
+    let report = assemble::report(options, &mut watch, watched, traced.status)?;
     deliver(options, output, &report, &traced)
+}
+
+/// Between which moments everything was watched.
+#[derive(Clone, Copy)]
+struct Watched {
+    began: Stamp,
+    /// When the last read of every GPU was asked for: nothing was left to wait for.
+    last_asked: Stamp,
 }
 
 /// The traced command, or the time to watch for.
@@ -149,7 +158,6 @@ fn start(options: &TraceOptions) -> anyhow::Result<Traced> {
 async fn baseline(watch: &mut Watch) -> anyhow::Result<()> {
     // A worker reads once by itself, without asking who holds the GPU: that read is not enough.
     let asked = watch.observer.clock().now().boot;
-    watch.finishing = Some(asked);
     watch.observer.want_reads(true, true);
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked)) {
@@ -210,12 +218,13 @@ async fn watch_until_over(
     }
 }
 
-/// Waits until the driver has finished the rows of what ended, or for as long as was asked.
+/// Waits until the driver has finished the rows of what ended, or for as long as was asked. Returns when
+/// the waiting was over.
 async fn settle(
     options: &TraceOptions,
     watch: &mut Watch,
     interrupts: &mut Interrupts,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Stamp> {
     watch.advance(None)?;
     let ended: BootNs = watch.observer.clock().now().boot;
     let deadline = after(options.settle_timeout);
@@ -233,9 +242,9 @@ async fn settle(
 }
 
 /// One last read of everything, so that every GPU's period ends with a list.
-async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
-    let asked = watch.observer.clock().now().boot;
-    watch.finishing = Some(asked);
+async fn finish(watch: &mut Watch) -> anyhow::Result<Stamp> {
+    let last_asked = watch.observer.clock().now();
+    let asked = last_asked.boot;
     watch.observer.finish_reads();
     let deadline = Instant::now() + BASELINE_TIMEOUT;
     while watch.host().gpus().values().any(|gpu| !gpu.was_read_after(asked) && !gpu.is_stalled()) {
@@ -259,7 +268,7 @@ async fn finish(watch: &mut Watch) -> anyhow::Result<()> {
         let timeout = Unknown::of(UnknownReason::NvmlCallTimeout);
         watch.note_unknown(&Unknown { gpu: Some(gpu), ..timeout });
     }
-    Ok(())
+    Ok(last_asked)
 }
 
 fn deliver(

@@ -4,7 +4,6 @@ use crate::host::{Host, HostError, News, Settled};
 use crate::identity::Program;
 use crate::observer::{Observer, Wake};
 use crate::settlement::{Account, Settlement};
-use crate::unit::BootNs;
 use crate::unknown::Unknown;
 
 /// A settlement and where it stands in the report.
@@ -19,15 +18,13 @@ pub(super) struct Entry {
 pub(super) struct Watch {
     pub(super) observer: Observer,
     pub(super) entries: Vec<Entry>,
-    /// When the last read of every GPU was asked for.
-    pub(super) finishing: Option<BootNs>,
     /// Why device opens are not watched, as it was at the start; `None` while they are.
     pub(super) touch_off_because: Option<String>,
 }
 
 impl Watch {
     pub(super) const fn new(observer: Observer, touch_off_because: Option<String>) -> Self {
-        Self { observer, entries: Vec::new(), finishing: None, touch_off_because }
+        Self { observer, entries: Vec::new(), touch_off_because }
     }
 
     pub(super) const fn host(&self) -> &Host {

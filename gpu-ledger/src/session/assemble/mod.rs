@@ -11,15 +11,15 @@ use base64::Engine as _;
 
 use crate::accounting::sight::Asked;
 use crate::bill::{Bill, Booked, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
-use crate::clock::{BootPlace, Stamp, Timeline};
+use crate::clock::{BootPlace, Timeline};
 use crate::escape::escape;
 use crate::host::GpuRows;
 use crate::identity::{ImageContent, argv_words};
 use crate::kernel::ArgvState;
 use crate::observer::EventCounts;
-use crate::session::TraceOptions;
 use crate::session::report::{self, Account as AccountLine, Block, Command, Report, Settled};
 use crate::session::watch::{Entry, Watch};
+use crate::session::{TraceOptions, Watched};
 use crate::settlement::{Account, Settlement};
 use crate::unit::{BootNs, Ms, Span};
 use crate::unknown::NamelessReason;
@@ -50,7 +50,7 @@ struct Period {
 pub(super) fn report(
     options: &TraceOptions,
     watch: &mut Watch,
-    began: Stamp,
+    watched: Watched,
     status: Option<ExitStatus>,
 ) -> anyhow::Result<Report> {
     let events = watch.observer.stop()?.map(|counts| {
@@ -58,7 +58,7 @@ pub(super) fn report(
         report::Events { produced, received, lost }
     });
     watch.keep_notes();
-    let period = period(watch, began)?;
+    let period = period(watch, watched)?;
     let open = running::open_rows(watch, &period);
     let rowless = running::rowless(watch, &period);
     let mut books: Vec<GpuBooks<Party>> = Vec::new();
@@ -114,21 +114,12 @@ fn processes(watch: &Watch) -> Vec<report::Processes> {
 }
 
 /// From the first reads' end to the beginning of the oldest of the last ones: in between
-/// every GPU's rows were in sight.
-fn period(watch: &Watch, began: Stamp) -> anyhow::Result<Period> {
+/// every GPU's rows were in sight. Where no last read came, to the moment at which they were asked for.
+fn period(watch: &Watch, Watched { began, last_asked }: Watched) -> anyhow::Result<Period> {
     // A GPU that could not be read at the end has an uncovered tail, and cuts nobody else's period.
-    let read_at_the_end = |read: &Stamp| watch.finishing.is_none_or(|asked| read.boot >= asked);
-    let last = || {
-        watch
-            .host()
-            .gpus()
-            .values()
-            .filter_map(|gpu| gpu.sight.last_good())
-            .map(|window| window.began)
-    };
-    let ended = last().filter(read_at_the_end).min().or_else(|| last().max());
-    let ended = ended.filter(|read| read.boot >= began.boot);
-    let ended = ended.unwrap_or_else(|| watch.observer.clock().now());
+    let last = watch.host().gpus().values().filter_map(|gpu| gpu.sight.last_good());
+    let last = last.map(|window| window.began).filter(|read| read.boot >= last_asked.boot);
+    let ended = last.min().unwrap_or(last_asked);
     // The clocks were read when the watching began, so there is a timeline.
     let timeline = watch.host().clock_history().timeline();
     let timeline = timeline.context("the clocks were never read: a bug of gpu-ledger")?;
