@@ -34,6 +34,9 @@ mod hanging;
 #[path = "surroundings/libraries.rs"]
 mod libraries;
 #[cfg(test)]
+#[path = "surroundings/lost.rs"]
+mod lost;
+#[cfg(test)]
 #[path = "surroundings/memory.rs"]
 mod memory;
 #[cfg(test)]

@@ -254,6 +254,12 @@ impl Sight {
         gaps
     }
 
+    /// Why the last reads brought nothing; where they did, that none was over in time.
+    #[must_use]
+    pub fn why_unseen(&self) -> GapCause {
+        self.trouble.unwrap_or(GapCause::NvmlCallTimeout)
+    }
+
     /// Adds what of an interval lies in no gap of rows yet.
     fn add_unexplained(&self, from: Stamp, to: Stamp, cause: GapCause, gaps: &mut Vec<Gap>) {
         let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause));

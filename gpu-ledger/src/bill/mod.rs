@@ -38,7 +38,7 @@ pub use lines::{
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use statement::{
-    AccountStatement, Holding, Kind, Parts, Statement, accrued, sharers, statement,
+    AccountStatement, Holding, Kind, Parts, Statement, accrued, over_at, sharers, statement,
 };
 
 use crate::unit::{GpuUuid, Ms, Pid, Span};

@@ -223,6 +223,15 @@ pub fn sharers<A: Ord + Clone>(
     with
 }
 
+/// When a row that nobody saw final was over, if that was before `now`: with its process's `exit`, unless
+/// a read after it showed that the driver still counts (`last_seen`). A row whose process is not known to
+/// have ended, and one that a read at `now` showed running, is not over.
+#[must_use]
+pub fn over_at(exit: Option<BootNs>, last_seen: BootNs, now: BootNs) -> Option<BootNs> {
+    let over = exit?.max(last_seen);
+    (over < now).then_some(over)
+}
+
 /// The span that a row still running has accrued by `now`, on the bill's grid. Unknown where its start
 /// has no one place before `now`: the wall clock, which the driver stamped it with, was stepped.
 #[must_use]

@@ -365,6 +365,20 @@ fn a_running_row_accrues_and_one_without_one_place_in_the_past_is_unknown() {
 }
 
 #[test]
+fn a_row_is_over_with_its_process_unless_a_read_after_that_shows_it_running() {
+    let of =
+        |exit: Option<u64>, last_seen| over_at(exit.map(boot_ms), boot_ms(last_seen), boot_ms(9));
+    // It lives; its reads came to an end or did not.
+    assert_eq!((of(None, 2), of(None, 9)), (None, None));
+    // It ended, and no read tells more.
+    assert_eq!(of(Some(5), 2), Some(boot_ms(5)));
+    // The driver counted on for a while, as where a child keeps the device.
+    assert_eq!(of(Some(5), 7), Some(boot_ms(7)));
+    // It counts still, or the end came later than was asked.
+    assert_eq!((of(Some(5), 9), of(Some(9), 2)), (None, None));
+}
+
+#[test]
 fn a_settlement_shorter_than_a_millisecond_counts_in_the_period_it_begins_in() {
     let instant =
         Holding { span: span(10, 10), pid: Pid(1), account: account(0), kind: Kind::Settled };

@@ -167,7 +167,9 @@ impl Host {
         let open = self.gpus.values().flat_map(|gpu| &gpu.open).map(|row| row.pid);
         let in_doubt = self.gpus.values().flat_map(|gpu| &gpu.open_at_proof).copied();
         let unkept = self.unacknowledged.iter().map(|(_, pid)| *pid);
-        let needed = open.chain(in_doubt).chain(unkept).collect();
+        // When a holder without a row let go is known by its end, which is told when it is gone.
+        let rowless = self.gpus.values().flat_map(|gpu| gpu.rowless_told.keys().copied());
+        let needed = open.chain(in_doubt).chain(unkept).chain(rowless).collect();
         self.processes.forget(reads_began, &needed);
     }
 

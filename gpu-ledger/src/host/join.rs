@@ -25,6 +25,8 @@ pub struct Standing {
     pub of_command: bool,
     /// Its process has ended: the row will become final by itself.
     pub is_dead: bool,
+    /// When it ended, as far as that is known.
+    pub ended: Option<BootNs>,
 }
 
 impl Host {
@@ -63,7 +65,9 @@ impl Host {
     #[must_use]
     pub fn standing(&self, row: &Row) -> Standing {
         let attribution = self.attribution(row);
+        let named = attribution.named().map(|named| named.ended.map(|ended| ended.at));
         Standing {
+            ended: named.unwrap_or_else(|| self.end_of_bearer(row.pid)),
             account: self.call(row, &attribution).0,
             of_command: self.is_of_command(&attribution),
             // What a journal remembers was written while the process lived.
@@ -127,6 +131,31 @@ impl Host {
             return (attribution, whose);
         }
         (Attribution::nobody(NamelessReason::NoStartTime), self.whose_bearer(open.pid))
+    }
+
+    /// Which process an open row is about.
+    pub(super) fn process_of_open(
+        &self,
+        open: &OpenRow,
+        attribution: &Attribution,
+    ) -> Option<ProcessKey> {
+        match attribution.named() {
+            Some(named) => Some(named.key),
+            None if open.start.is_none() => self.bearer(open.pid).key,
+            None => None,
+        }
+    }
+
+    /// When a process ended; `None` while it lives, and where it is not known any more.
+    #[must_use]
+    pub fn end_of(&self, key: &ProcessKey) -> Option<BootNs> {
+        self.processes.lifetimes.get(key)?.ended.map(|ended| ended.at)
+    }
+
+    /// When whoever bore a pid last ended; `None` while it is borne, and where nobody is known.
+    #[must_use]
+    pub fn end_of_bearer(&self, pid: Pid) -> Option<BootNs> {
+        self.processes.lifetimes.of_pid(pid).next_back()?.ended.map(|ended| ended.at)
     }
 
     fn ancestors(&self, key: &ProcessKey) -> Vec<Ancestor> {

@@ -10,7 +10,7 @@ use crate::coverage::Gap;
 use crate::identity::{Image, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::settlement::{Account, Attribution, Named, Settlement};
-use crate::unit::{GpuUuid, Pid, WallUs};
+use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
 use crate::unknown::{GapCause, Unknown};
 
 /// One piece of news, with its place in the order.
@@ -74,6 +74,10 @@ pub enum News {
         ended_before: Option<WallUs>,
         /// Whose it was.
         whose: Box<Whose>,
+        /// Which process that was; `None` where nobody knows.
+        process: Option<ProcessKey>,
+        /// It belongs to the command that is followed.
+        of_command: bool,
     },
     /// A row that an earlier run left open is neither open nor final in the first complete list: it
     /// ended while nobody looked, and its row is lost.
@@ -115,6 +119,10 @@ pub enum News {
         key: Option<ProcessKey>,
         /// Since when it was known to hold it.
         since: Stamp,
+        /// The end of the read that showed it last.
+        last_seen: Stamp,
+        /// When its process ended, where that was before `at`.
+        exit: Option<BootNs>,
         /// The end of the read that did not show it any more.
         at: Stamp,
     },

@@ -28,12 +28,14 @@ pub struct GpuRows {
     /// Pids of the rows that ran at the last read that proves which there are. Some of them may be in doubt
     /// since, and turn up final all the same.
     pub(super) open_at_proof: BTreeSet<Pid>,
+    /// Rows that ran, and of which reads say nothing any more: neither open, nor final, nor lost for good.
+    pub out_of_sight: Vec<OpenRow>,
     /// Who held the device, as of the last time that was asked.
     pub holders: Vec<Holder>,
     /// Holders in whose place no row was found, since when.
     rowless: BTreeMap<Pid, Rowless>,
     /// Those of them that were told.
-    pub(super) rowless_told: BTreeMap<Pid, (Stamp, Option<ProcessKey>)>,
+    pub(super) rowless_told: BTreeMap<Pid, RowlessTold>,
     /// When this GPU's rows were in sight, and what may have been lost while they were not.
     pub sight: Sight,
     /// Accounting was off at the last read.
@@ -91,8 +93,18 @@ enum Reach {
 #[derive(Clone, Copy, Debug)]
 struct Rowless {
     since: Stamp,
+    /// The end of the read that showed it last.
+    last_seen: Stamp,
     /// A second read found no row either: the first had not merely come too early.
     confirmed: bool,
+}
+
+/// A holder without a row that was told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowlessTold {
+    pub(super) since: Stamp,
+    pub(super) last_seen: Stamp,
+    pub(super) key: Option<ProcessKey>,
 }
 
 impl GpuRows {
@@ -102,6 +114,7 @@ impl GpuRows {
             facts,
             open: Vec::new(),
             open_at_proof: BTreeSet::new(),
+            out_of_sight: Vec::new(),
             holders: Vec::new(),
             rowless: BTreeMap::new(),
             rowless_told: BTreeMap::new(),
@@ -243,6 +256,7 @@ impl GpuRows {
         self.last_read_began = Some(outcome.window.began.boot);
         self.stalled = false;
         self.unknowns.clone_from(&outcome.unknowns);
+        self.keep_out_of_sight(outcome);
         self.open.clone_from(&outcome.open);
         if self.sight.last_proof() == Some(outcome.window) {
             self.open_at_proof = outcome.open.iter().map(|row| row.pid).collect();
@@ -254,6 +268,33 @@ impl GpuRows {
         self.accounting_off = outcome.listing == ListingState::AccountingOff;
         self.weigh_rowless(outcome);
         (ended, merged)
+    }
+
+    /// Keeps what was seen to run until a read says what became of it, or a list that can be believed
+    /// comes: what that does not say, no later one will.
+    fn keep_out_of_sight(&mut self, outcome: &ReadOutcome) {
+        if outcome.listing == ListingState::Listed {
+            self.out_of_sight.clear();
+            return;
+        }
+        let same = |a: &OpenRow, b: &OpenRow| a.pid == b.pid && a.start == b.start;
+        let told = |row: &OpenRow| {
+            outcome.findings.iter().any(|finding| match finding {
+                Finding::OpenLost { row: lost, .. } => same(lost, row),
+                // One that was hidden behind a dead row becomes final with a start.
+                other => super::row_of(other).is_some_and(|found| {
+                    let found = &found.row;
+                    found.pid == row.pid && (row.start.is_none() || found.start == row.start)
+                }),
+            })
+        };
+        let runs = |row: &OpenRow| {
+            let mut open = outcome.open.iter();
+            open.any(|now| same(now, row) || (now.pid == row.pid && row.start.is_none()))
+        };
+        let seen = std::mem::take(&mut self.out_of_sight).into_iter();
+        let seen = seen.chain(std::mem::take(&mut self.open));
+        self.out_of_sight = seen.filter(|row| !told(row) && !runs(row)).collect();
     }
 
     /// The time without handles ends: from the last read that showed anything.
@@ -294,9 +335,9 @@ impl GpuRows {
         self.holders_answered = true;
         self.rowless.retain(|pid, _| holders.iter().any(|holder| holder.pid == *pid));
         for holder in holders.iter().filter(|holder| !has_row(holder.pid)) {
-            let since = outcome.window.ended;
-            let confirmed = self.accounting_off;
-            self.rowless.entry(holder.pid).or_insert(Rowless { since, confirmed });
+            let at = outcome.window.ended;
+            let first = Rowless { since: at, last_seen: at, confirmed: self.accounting_off };
+            self.rowless.entry(holder.pid).or_insert(first).last_seen = at;
         }
     }
 
@@ -305,6 +346,11 @@ impl GpuRows {
         if let Some(one) = self.rowless.get_mut(&pid) {
             one.since = since;
         }
+    }
+
+    /// The end of the read that last showed a holder without a row.
+    pub(super) fn rowless_last_seen(&self, pid: Pid) -> Option<Stamp> {
+        self.rowless.get(&pid).map(|one| one.last_seen)
     }
 
     /// Holders that have no row, with what they hold, and since when that is known.

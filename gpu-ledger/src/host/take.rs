@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::note::{Forgotten, News, Opened, Settled};
+use super::rows::RowlessTold;
 use super::{Host, HostError, UNKNOWNS_MAX};
 use crate::accounting::reading::{Finding, ListingState, OpenRow};
 use crate::accounting::worker::ReadOutcome;
@@ -62,11 +63,19 @@ impl Host {
                 if let Some(key) = row.row.as_ref().and_then(Row::key) {
                     self.journaled.remove(&key);
                 }
+                // Whoever it was about may hold the device still, without a row from now on.
+                if let Some(gpu) = self.gpus.get_mut(uuid) {
+                    gpu.request(false, true);
+                }
+                let (attribution, whose) = self.whose_open(row);
+                let process = self.process_of_open(row, &attribution);
                 News::OpenLost {
                     row: Box::new(row.clone()),
                     cause: *cause,
                     ended_before: *ended_before,
-                    whose: Box::new(self.whose_open(row).1),
+                    whose: Box::new(whose),
+                    process,
+                    of_command: process.is_some_and(|key| self.is_in_command(&key)),
                 }
             }
             Finding::Conflict { key, booked, now } => News::Conflict {
@@ -74,8 +83,21 @@ impl Host {
                 booked: Box::new(booked.clone()),
                 now: Box::new(now.clone()),
             },
-            Finding::EpochBegan { at } => News::EpochBegan { gpu, at: *at },
-            Finding::EpochEnded { at, cause } => News::EpochEnded { gpu, at: *at, cause: *cause },
+            Finding::EpochBegan { at } => {
+                // Who opened the device before has no row: the first read is followed by such a
+                // question anyway, a later beginning is not.
+                if let Some(rows) = self.gpus.get_mut(uuid).filter(|rows| rows.reads > 1) {
+                    rows.request(false, true);
+                }
+                News::EpochBegan { gpu, at: *at }
+            }
+            Finding::EpochEnded { at, cause } => {
+                // No row tells any more who holds the device.
+                if let Some(rows) = self.gpus.get_mut(uuid) {
+                    rows.request(false, true);
+                }
+                News::EpochEnded { gpu, at: *at, cause: *cause }
+            }
             Finding::KeysForgotten { count } => {
                 self.forgot(Forgotten::BookedKeys, Some(uuid), *count);
                 return Ok(());
@@ -166,16 +188,19 @@ impl Host {
             }
             _ => true,
         };
-        let gone: Vec<(Pid, Stamp, Option<ProcessKey>)> = gpu
+        let gone: Vec<(Pid, RowlessTold)> = gpu
             .rowless_told
             .iter()
-            .filter(|(pid, (_, told))| {
-                now.get(pid).is_none_or(|(_, _, bearer)| !same(*told, bearer.key))
+            .filter(|(pid, told)| {
+                now.get(pid).is_none_or(|(_, _, bearer)| !same(told.key, bearer.key))
             })
-            .map(|(pid, (since, key))| (*pid, *since, *key))
+            .map(|(pid, told)| (*pid, *told))
             .collect();
-        for (pid, since, key) in gone {
-            self.push(Some(News::RowlessGone { gpu: uuid.clone(), pid, key, since, at }));
+        for (pid, told) in gone {
+            let RowlessTold { since, last_seen, key } = told;
+            let gpu = uuid.clone();
+            let exit = key.and_then(|key| self.end_of(&key)).filter(|exit| *exit <= at.boot);
+            self.push(Some(News::RowlessGone { gpu, pid, key, since, last_seen, exit, at }));
             if let Some(gpu) = self.gpus.get_mut(uuid) {
                 gpu.rowless_told.remove(&pid);
                 if now.contains_key(&pid) {
@@ -185,11 +210,13 @@ impl Host {
         }
         for (pid, (holder, since, bearer)) in now {
             let Some(gpu) = self.gpus.get_mut(uuid) else { return };
-            if gpu.rowless_told.contains_key(&pid) {
+            let last_seen = gpu.rowless_last_seen(pid).unwrap_or(since);
+            if let Some(told) = gpu.rowless_told.get_mut(&pid) {
+                told.last_seen = last_seen;
                 continue;
             }
             let since = gpu.rowless().find(|(one, _)| one.pid == pid).map_or(since, |one| one.1);
-            gpu.rowless_told.insert(pid, (since, bearer.key));
+            gpu.rowless_told.insert(pid, RowlessTold { since, last_seen, key: bearer.key });
             let (gpu, bearer) = (uuid.clone(), Box::new(bearer));
             self.push(Some(News::RowlessSeen { gpu, since, holder, bearer }));
         }

@@ -44,7 +44,7 @@ pub struct Report {
     pub disputed: Vec<Disputed>,
     /// Rows that still run: accrued, not booked.
     pub open: Vec<Open>,
-    /// Processes that hold a GPU and can never have a row.
+    /// Processes that hold a GPU and can never have a row, and those whose row was lost.
     pub no_driver_row: Vec<NoDriverRow>,
     /// What could not be known, and why.
     pub unknown: Vec<UnknownLine>,
@@ -268,7 +268,7 @@ pub struct Open {
     pub reason: Option<String>,
 }
 
-/// A process that holds a GPU and has no row.
+/// A process that holds a GPU, or held it, and of which no row could be read.
 #[derive(Clone, Debug, Serialize)]
 pub struct NoDriverRow {
     /// Which GPU.
@@ -277,8 +277,17 @@ pub struct NoDriverRow {
     pub pid: Pid,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
-    /// Age of the process; null where its start is not known.
+    /// Since when its row said that it held the GPU; null where no row of it was seen.
+    pub start_time_us: Option<WallUs>,
+    /// Age of the process, when it was last seen; null where its start is not known.
     pub age_ms: Option<Ms>,
+    /// For how long of the period it is known to have held the GPU; null where the clock contradicts
+    /// itself.
+    pub seen_ms: Option<Ms>,
+    /// Whether it is over, or was when it was last seen.
+    pub ended: bool,
+    /// How its row was lost; null where none of it was seen.
+    pub lost: Option<GapCause>,
     /// Device memory it holds.
     pub memory_bytes: Option<Bytes>,
 }

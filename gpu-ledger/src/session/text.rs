@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use crate::escape::escape;
 use crate::rendering::{cell, clip, or_unknown, percent};
-use crate::session::report::{Account, Block, Gpu, Open, Processes, Report, Settled};
+use crate::session::report::{Account, Block, Gpu, NoDriverRow, Open, Processes, Report, Settled};
 use crate::unit::{Bytes, Ms};
 use crate::unknown::GapCause;
 
@@ -268,7 +268,7 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         write_open_line(page, open)?;
     }
     if !report.no_driver_row.is_empty() {
-        writeln!(page, "no driver row: holds or held a GPU, and the driver keeps no row of it")?;
+        writeln!(page, "no driver row: holds or held a GPU, and no row of it could be read")?;
     }
     for one in &report.no_driver_row {
         let age = or_unknown(one.age_ms);
@@ -279,8 +279,19 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
             cell(&one.account, NAME_WIDTH),
             one.pid
         )?;
+        write_how_long(page, one)?;
     }
     Ok(())
+}
+
+/// Beside the rest there is no room for it.
+fn write_how_long(page: &mut String, one: &NoDriverRow) -> fmt::Result {
+    let seen = or_unknown(one.seen_ms);
+    let held = if one.ended { "held" } else { "holds it, so far" };
+    match one.lost {
+        Some(cause) => writeln!(page, "      {held} {seen}; its row was lost: {cause}"),
+        None => writeln!(page, "      {held} {seen}"),
+    }
 }
 
 fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {

@@ -1,10 +1,15 @@
 //! A host being watched for one report: what is settled is kept until it is printed.
 
+use std::collections::BTreeMap;
+
+use crate::accounting::reading::OpenRow;
 use crate::host::{Host, HostError, News, Settled};
 use crate::identity::Program;
+use crate::kernel::ProcessKey;
 use crate::observer::{Observer, Wake};
 use crate::settlement::{Account, Settlement};
-use crate::unknown::Unknown;
+use crate::unit::{BootNs, GpuUuid, Pid};
+use crate::unknown::{GapCause, Unknown};
 
 /// A settlement and where it stands in the report.
 pub(super) struct Entry {
@@ -14,17 +19,49 @@ pub(super) struct Entry {
     pub(super) of_command: bool,
 }
 
+/// A row that was seen to run and that nobody will ever read final.
+pub(super) struct LostRow {
+    pub(super) row: OpenRow,
+    pub(super) cause: GapCause,
+    pub(super) process: Option<ProcessKey>,
+    pub(super) account: Account,
+    pub(super) of_command: bool,
+}
+
+/// A process that held a GPU without a row, and does not any more.
+pub(super) struct GoneHolder {
+    pub(super) gpu: GpuUuid,
+    pub(super) pid: Pid,
+    pub(super) process: Option<ProcessKey>,
+    pub(super) since: BootNs,
+    /// When it let go: with its end, or, where it lives on, when it was last seen.
+    pub(super) until: BootNs,
+    pub(super) account: Account,
+    pub(super) of_command: bool,
+}
+
 /// The watched host.
 pub(super) struct Watch {
     pub(super) observer: Observer,
     pub(super) entries: Vec<Entry>,
+    pub(super) lost: Vec<LostRow>,
+    pub(super) gone: Vec<GoneHolder>,
+    /// Holders without a row that were told, until they are gone.
+    holders: BTreeMap<(GpuUuid, Pid), (Account, bool)>,
     /// Why device opens are not watched, as it was at the start; `None` while they are.
     pub(super) touch_off_because: Option<String>,
 }
 
 impl Watch {
     pub(super) const fn new(observer: Observer, touch_off_because: Option<String>) -> Self {
-        Self { observer, entries: Vec::new(), touch_off_because }
+        Self {
+            observer,
+            entries: Vec::new(),
+            lost: Vec::new(),
+            gone: Vec::new(),
+            holders: BTreeMap::new(),
+            touch_off_because,
+        }
     }
 
     pub(super) const fn host(&self) -> &Host {
@@ -62,6 +99,29 @@ impl Watch {
                         entries.find(|entry| entry.settlement.key().as_ref() == Some(&key));
                     if let Some(entry) = booked {
                         entry.settlement.reread(&now);
+                    }
+                }
+                News::OpenLost { row, cause, whose, process, of_command, .. } => {
+                    let (row, account) = (*row, whose.account);
+                    self.lost.push(LostRow { row, cause, process, account, of_command });
+                }
+                News::RowlessSeen { gpu, holder, bearer, .. } => {
+                    let of_command = bearer.key.is_some_and(|key| self.host().is_in_command(&key));
+                    self.holders.insert((gpu, holder.pid), (bearer.account, of_command));
+                }
+                News::RowlessGone { gpu, pid, key: process, since, last_seen, exit, .. } => {
+                    if let Some((account, of_command)) = self.holders.remove(&(gpu.clone(), pid)) {
+                        let (since, last_seen) = (since.boot, last_seen.boot);
+                        let until = exit.map_or(last_seen, |exit| exit.max(last_seen));
+                        self.gone.push(GoneHolder {
+                            gpu,
+                            pid,
+                            process,
+                            since,
+                            until,
+                            account,
+                            of_command,
+                        });
                     }
                 }
                 _ => {}

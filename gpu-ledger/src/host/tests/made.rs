@@ -153,6 +153,11 @@ impl World {
         self.dead_row(pid, open.start.unwrap().ms() - OFFSET_MS, held);
     }
 
+    /// The driver throws the live row of a pid away.
+    pub(super) fn throws_away(&mut self, pid: u32) {
+        self.live.retain(|row| row.pid != Pid(pid));
+    }
+
     pub(super) fn dead_row(&mut self, pid: u32, start: u64, held: u64) {
         self.dead.push(row(pid, start, Some(held)));
     }

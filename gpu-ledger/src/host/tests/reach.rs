@@ -143,3 +143,50 @@ fn a_call_that_hangs_is_told_and_is_an_unknown() {
     world.read(12_000);
     assert!(!world.host.gpus()[&gpu()].is_stalled());
 }
+
+#[test]
+fn a_row_that_is_lost_is_told_with_its_process_and_who_holds_the_device_is_asked() {
+    let mut world = World::daemon();
+    let key = world.starts(100, 10_050, "server");
+    world.opens(100, 10_060);
+    world.read(10_100);
+    world.host.take_wanted();
+    world.throws_away(100);
+    world.read(10_200);
+    let lost: Vec<_> = world
+        .notes
+        .iter()
+        .filter_map(|note| match &note.news {
+            News::OpenLost { row, process, of_command, .. } => {
+                Some((row.last_seen.began, *process, *of_command))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lost, vec![(stamp(10_100), Some(key), false)]);
+    let wanted = world.host.take_wanted();
+    assert!(wanted.iter().any(|one| one.read.is_some_and(|read| read.processes)), "{wanted:?}");
+}
+
+#[test]
+fn a_holder_without_a_row_is_told_gone_with_its_end_and_when_it_was_last_seen() {
+    for ends in [true, false] {
+        let mut world = World::daemon();
+        let key = world.starts(100, 10_050, "Xorg");
+        world.holders = vec![100];
+        world.read(10_100);
+        world.read(10_200);
+        world.read(10_300);
+        world.holders.clear();
+        if ends {
+            world.ends(key, 10_350);
+        }
+        world.read(10_400);
+        let gone = world.notes.iter().find_map(|note| match &note.news {
+            News::RowlessGone { last_seen, exit, .. } => Some((*last_seen, *exit)),
+            _ => None,
+        });
+        let exit = ends.then(|| stamp(10_350).boot);
+        assert_eq!(gone, Some((stamp(10_302), exit)));
+    }
+}

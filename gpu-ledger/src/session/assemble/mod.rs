@@ -1,5 +1,6 @@
 //! From a watched host to its report. The figures are the bill's; here they only find their fields.
 
+mod departed;
 mod running;
 mod surroundings;
 
@@ -32,6 +33,13 @@ struct Party {
     account: Account,
 }
 
+impl Party {
+    /// Its name; the reason for having none stands elsewhere.
+    fn name(&self) -> String {
+        account_name(&self.account)
+    }
+}
+
 impl Line for Party {
     fn unattributed(&self) -> Option<NamelessReason> {
         self.account.unattributed()
@@ -44,6 +52,8 @@ struct Period {
     timeline: Timeline,
     /// The same on the bill's grid.
     span: Span,
+    /// When the last read of every GPU was asked for. Where none was over the period ends before that.
+    last_asked: BootNs,
 }
 
 /// Stops the watching and says what came of it.
@@ -59,16 +69,19 @@ pub(super) fn report(
     });
     watch.keep_notes();
     let period = period(watch, watched)?;
-    let open = running::open_rows(watch, &period);
-    let rowless = running::rowless(watch, &period);
+    let (open, over) = running::open_rows(watch, &period);
+    let rowless = departed::rowless(watch, &period, over);
     let mut books: Vec<GpuBooks<Party>> = Vec::new();
     for (uuid, gpu) in watch.host().gpus() {
         let settled = watch.entries.iter().filter(|entry| entry.settlement.row.gpu == *uuid);
-        let running = open.iter().chain(&rowless).filter(|one| one.gpu == *uuid);
+        let open = open.iter().filter(|one| one.gpu == *uuid);
+        let open = open.filter_map(|one| one.holding.clone());
+        let rowless = rowless.iter().filter(|one| one.gpu == *uuid);
+        let rowless = rowless.filter_map(departed::Holder::holding);
         books.push(GpuBooks {
             gpu: uuid.clone(),
             settlements: settled.map(|entry| on_this_bill(entry, &period)).collect(),
-            running: running.filter_map(|one| one.holding.clone()).collect(),
+            running: open.chain(rowless).collect(),
             uncovered: surroundings::uncovered(watch, &period, gpu),
         });
     }
@@ -93,7 +106,7 @@ pub(super) fn report(
         unattributed: bill.unattributed.iter().map(unattributed).collect(),
         disputed: disputed(watch),
         open: open.iter().map(running::Running::open).collect(),
-        no_driver_row: rowless.iter().map(running::Running::no_driver_row).collect(),
+        no_driver_row: rowless.iter().map(departed::Holder::no_driver_row).collect(),
         unknown: surroundings::unknown_lines(watch),
         // Without rows there was nothing to miss, and nobody knows what would have been.
         missed_in_coverage: events.and(driver).map(|_| surroundings::missed(watch)),
@@ -129,6 +142,7 @@ fn period(watch: &Watch, Watched { began, last_asked }: Watched) -> anyhow::Resu
         asked: Asked { from: began, to: ended, until, opens_watched: false },
         timeline,
         span,
+        last_asked: last_asked.boot,
     })
 }
 

@@ -1,14 +1,16 @@
-//! What runs still: rows that are open, and holders that have none.
+//! What runs still: rows that are open.
 
+use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
-use crate::bill::{Holding, Kind, accrued};
+use crate::bill::{Holding, Kind, accrued, over_at};
 use crate::clock::BootPlace;
 use crate::host::GpuRows;
+use crate::kernel::ProcessKey;
+use crate::session::assemble::departed::Holder;
 use crate::session::assemble::{Party, Period};
-use crate::session::report::{NoDriverRow, Open};
+use crate::session::report::Open;
 use crate::session::watch::Watch;
-use crate::settlement::Account;
-use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
+use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::Observed;
 
 /// The name of the account of those whose name nobody knows.
@@ -24,24 +26,51 @@ pub(super) struct Running {
     accrued: Option<Ms>,
     memory: Option<Bytes>,
     party: Party,
-    age: Option<Ms>,
     reason: Option<String>,
 }
 
-/// Rows that are open at the period's end.
-pub(super) fn open_rows(watch: &Watch, period: &Period) -> Vec<Running> {
-    let rows =
-        watch.host().gpus().values().flat_map(|gpu| gpu.open.iter().map(move |row| (gpu, row)));
-    rows.map(|(gpu, row)| open_row(watch, gpu, row, period)).collect()
+/// Rows that are open at the period's end, and those that were over by then and were not read final.
+pub(super) fn open_rows(watch: &Watch, period: &Period) -> (Vec<Running>, Vec<Holder>) {
+    let (mut running, mut over) = (Vec::new(), Vec::new());
+    for gpu in watch.host().gpus().values() {
+        for row in &gpu.open {
+            match over_at(exit_of(watch, row), row.last_seen.began.boot, period.last_asked) {
+                Some(at) => {
+                    let cause = gpu.sight.why_unseen();
+                    over.push(Holder::of_row(watch, row, (cause, at), identity_of(watch, row)));
+                }
+                None => running.push(open_row(watch, gpu, row, period)),
+            }
+        }
+    }
+    (running, over)
+}
+
+/// When the process of a row ended, as far as that is known.
+fn exit_of(watch: &Watch, open: &OpenRow) -> Option<BootNs> {
+    match standing_row(open) {
+        Some(row) => watch.host().standing(row).ended,
+        None => watch.host().end_of_bearer(open.pid),
+    }
+}
+
+/// What the driver last said of a row, where that has a start; else a dead row of its pid hides it.
+fn standing_row(open: &OpenRow) -> Option<&Row> {
+    open.row.as_ref().filter(|row| row.start.is_some())
+}
+
+/// Whose a row is: by its start, or, where that is hidden, by whoever bears the pid now.
+pub(super) fn identity_of(watch: &Watch, open: &OpenRow) -> (Party, Option<ProcessKey>) {
+    let Some(row) = standing_row(open) else {
+        return (watch.bearer_as_party(open.pid), watch.host().bearer(open.pid).key);
+    };
+    let standing = watch.host().standing(row);
+    let party = Party { of_command: standing.of_command, account: standing.account };
+    (party, watch.host().attribution(row).named().map(|named| named.key))
 }
 
 fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: &Period) -> Running {
-    let standing = open.row.as_ref().filter(|row| row.start.is_some());
-    let party = match standing.map(|row| watch.host().standing(row)) {
-        Some(standing) => Party { of_command: standing.of_command, account: standing.account },
-        // Hidden behind a dead row of its pid: whoever bears the pid now.
-        None => watch.bearer_as_party(open.pid),
-    };
+    let (party, _) = identity_of(watch, open);
     let (started, kind) = match open.start {
         Some(start) => (watch.host().clock_history().boot_of(start), Kind::Open),
         // It holds the device at least since it was first seen; it shares, and accrues nothing.
@@ -67,40 +96,8 @@ fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: &Period) -> Ru
         accrued: open.start.and(span).map(Span::length),
         memory: memory_of(gpu, open.pid),
         party,
-        age: None,
         reason,
     }
-}
-
-/// Holders that the driver keeps no row for.
-pub(super) fn rowless(watch: &Watch, period: &Period) -> Vec<Running> {
-    let holders =
-        watch.host().gpus().values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
-    let running = holders.map(|(gpu, (holder, since))| {
-        let pid = holder.pid;
-        let party = watch.bearer_as_party(pid);
-        let start = watch.host().bearer(pid).key.map(|key| key.start);
-        // One that was there at the first look held the GPU from the period's first moment.
-        let first = gpu.sight.first_good();
-        let at_first_look = first.is_some_and(|first| since.boot <= first.ended.boot);
-        let (from, to) = (period.asked.from.boot, period.asked.to.boot);
-        let from = if at_first_look { from } else { since.boot };
-        let span = (from <= to).then(|| period.timeline.span(from, to));
-        let kind = Kind::NoDriverRow;
-        let now = watch.host().coverage().end.boot;
-        Running {
-            gpu: gpu.facts.uuid.clone(),
-            holding: span.map(|span| Holding { span, pid, account: party.clone(), kind }),
-            pid,
-            start: None,
-            accrued: None,
-            memory: holder.memory.known().copied(),
-            party,
-            age: start.and_then(|start| now.since(start)).map(|ns| Ms(ns / 1_000_000)),
-            reason: None,
-        }
-    });
-    running.collect()
 }
 
 fn memory_of(gpu: &GpuRows, pid: Pid) -> Option<Bytes> {
@@ -109,7 +106,7 @@ fn memory_of(gpu: &GpuRows, pid: Pid) -> Option<Bytes> {
 }
 
 impl Watch {
-    fn bearer_as_party(&self, pid: Pid) -> Party {
+    pub(super) fn bearer_as_party(&self, pid: Pid) -> Party {
         let bearer = self.host().bearer(pid);
         let of_command = bearer.key.is_some_and(|key| self.host().is_in_command(&key));
         Party { of_command, account: bearer.account }
@@ -117,13 +114,6 @@ impl Watch {
 }
 
 impl Running {
-    fn account(&self) -> String {
-        match &self.party.account {
-            Account::Unattributed(_) => UNATTRIBUTED.to_owned(),
-            account => account.to_string(),
-        }
-    }
-
     /// As a line of `open`.
     pub(super) fn open(&self) -> Open {
         Open {
@@ -132,20 +122,9 @@ impl Running {
             start_time_us: self.start,
             accrued_ms: self.accrued,
             memory_bytes: self.memory,
-            account: self.account(),
+            account: self.party.name(),
             of_command: self.party.of_command,
             reason: self.reason.clone(),
-        }
-    }
-
-    /// As a line of `no_driver_row`.
-    pub(super) fn no_driver_row(&self) -> NoDriverRow {
-        NoDriverRow {
-            gpu_uuid: self.gpu.clone(),
-            pid: self.pid,
-            account: self.account(),
-            age_ms: self.age,
-            memory_bytes: self.memory,
         }
     }
 }
