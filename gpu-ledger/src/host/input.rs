@@ -30,7 +30,7 @@ pub struct HostSettings {
 }
 
 impl HostSettings {
-    /// As `trace` watches: holders are asked for with every sweep.
+    /// As `trace` watches.
     #[must_use]
     pub fn of_trace(events: bool, touches_watched: bool) -> Self {
         Self {
@@ -38,15 +38,20 @@ impl HostSettings {
             touches_watched,
             own_pid: None,
             books_the_already_dead: false,
-            holders_every_ns: Some(INTERVAL_SWEEP_NS),
+            holders_every_ns: None,
             limits: Limits::default(),
         }
     }
 
-    /// As the daemon watches: what is already dead is settled too.
+    /// As the daemon watches: what is already dead is settled too, and holders are asked for with
+    /// every sweep.
     #[must_use]
     pub fn of_daemon(events: bool, touches_watched: bool) -> Self {
-        Self { books_the_already_dead: true, ..Self::of_trace(events, touches_watched) }
+        Self {
+            books_the_already_dead: true,
+            holders_every_ns: Some(INTERVAL_SWEEP_NS),
+            ..Self::of_trace(events, touches_watched)
+        }
     }
 }
 
