@@ -40,7 +40,7 @@ impl Reader {
             return Err(StoreError::Missing { path: place.path });
         }
         let path = place.file(JOURNAL);
-        schema::refuse_foreign(&path)?;
+        schema::refuse_foreign(&path, true)?;
         Self::over(&path, Some(place))
     }
 
@@ -68,7 +68,7 @@ impl Reader {
             path: path.to_owned(),
             cause,
         })?;
-        schema::refuse_foreign(&path)?;
+        schema::refuse_foreign(&path, true)?;
         Self::over(&path, None)
     }
 

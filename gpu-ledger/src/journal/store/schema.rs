@@ -61,7 +61,10 @@ pub(super) fn make_in_place(place: &Place, name: &str) -> Result<(), StoreError>
 ///
 /// SQLite looks, not we: closing a descriptor of our own would drop the locks that other connections of
 /// this process hold on the file (<https://www.sqlite.org/howtocorrupt.html>, 2.2).
-pub(super) fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
+///
+/// With `others_write` somebody may be moving the log into the file just now: without a lock it can then look
+/// damaged for a moment. Whether it is, a connection that takes its locks has to say, and reads only.
+pub(super) fn refuse_foreign(path: &Path, others_write: bool) -> Result<(), StoreError> {
     let foreign = |what: &str| StoreError::Foreign { path: path.to_owned(), what: what.to_owned() };
     let found = std::fs::metadata(path).map_err(|cause| StoreError::Io {
         doing: "look at",
@@ -81,6 +84,11 @@ pub(super) fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
             if error.code == rusqlite::ErrorCode::NotADatabase =>
         {
             Err(foreign("it is no SQLite database"))
+        }
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if others_write && error.code == rusqlite::ErrorCode::DatabaseCorrupt =>
+        {
+            Ok(())
         }
         Err(cause) => Err(failed(path)(cause)),
     }

@@ -374,7 +374,7 @@ pub(super) fn open_database(place: &Place) -> Result<Database, StoreError> {
     if !place.has_plain(JOURNAL)? {
         return Err(StoreError::Missing { path: place.path.clone() });
     }
-    schema::refuse_foreign(&path)?;
+    schema::refuse_foreign(&path, false)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
