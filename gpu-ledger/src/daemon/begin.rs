@@ -14,10 +14,10 @@ use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, READ_PATIENCE, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::config::Config;
-use crate::journal::draft::Drafter;
+use crate::journal::draft::{Drafter, Left};
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
-use crate::observer::Observer;
+use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
 
@@ -39,7 +39,7 @@ impl Daemon {
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
-        let gap = start::gap_since_another_boot(&drafter, left.last, boot, since);
+        let gap = Left::gap_since_another_boot(left.last, boot, &drafter, since);
         let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
         let queue = Arc::new(Queue::new(config.journal.queue_length));
         let tally = tally::Shared::default();
@@ -134,11 +134,11 @@ fn tracer_options(config: &Config) -> TracerOptions {
 /// Says what the kernel side lacks; what of it keeps process events away.
 fn tell_lacks(
     observer: &mut Observer,
-    missing: Vec<(Unknown, String)>,
+    missing: Vec<Missing>,
     touch_off: Option<String>,
 ) -> Vec<Unknown> {
     let mut lacks = Vec::new();
-    for (unknown, advice) in missing {
+    for Missing { unknown, advice } in missing {
         tracing::error!("{unknown} {advice}");
         observer.host_mut().note_unknown(&unknown);
         lacks.push(unknown);

@@ -11,6 +11,7 @@
 
 mod anew;
 mod heap;
+mod prerequisites;
 mod release;
 mod ring;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use prerequisites::Missing;
 pub(crate) use release::ReleaseError;
 pub(crate) use ring::EventCounts;
 

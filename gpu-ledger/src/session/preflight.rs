@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::host::{HostSettings, Resumed};
 use crate::kernel::TracerOptions;
 use crate::kernel::preflight::{self, Need, Outcome};
-use crate::observer::{Observer, Setup};
+use crate::observer::{Missing, Observer, Setup};
 use crate::output;
 use crate::session::TraceOptions;
 use crate::session::launch::PROBE_WORD;
@@ -20,23 +19,9 @@ use crate::session::watch::Watch;
 use crate::unit::GpuUuid;
 use crate::unknown::{Unknown, UnknownReason};
 
-/// A prerequisite that is missing, and what to do about it.
-pub(super) struct Missing {
-    pub(super) unknown: Unknown,
-    /// What was seen, and the remedy, for people.
-    pub(super) advice: String,
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n    {}", self.unknown, self.advice)
-    }
-}
-
 /// Opens both sides. What cannot be opened is an UNKNOWN of the watch, not an error.
 pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
-    let mut missing = Vec::new();
-    let mut observer = observer(options, &mut missing);
+    let (mut observer, missing) = observer(options);
     let touch_off_because = observer.touch_off_because().map(|why| named_touch_lack(options, why));
     if let Some(why) = touch_off_because.as_deref().filter(|_| options.device_touch) {
         // No prerequisite: everything else goes on without it.
@@ -76,16 +61,7 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     (watch, missing)
 }
 
-fn observer(options: &TraceOptions, missing: &mut Vec<Missing>) -> Observer {
-    for finding in preflight::findings(Path::new("/proc"), Path::new("/sys")) {
-        if let (Need::Tracing, Outcome::Missing { cause, remedy }) = (finding.need, finding.outcome)
-        {
-            let detail = Some(token(&finding.prerequisite.to_string()));
-            let unknown =
-                Unknown { detail, ..Unknown::of(UnknownReason::ProcessEventsUnavailable) };
-            missing.push(Missing { unknown, advice: format!("no names: {cause}; {remedy}") });
-        }
-    }
+fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
     let setup = Setup {
         clock: options.clock.clone(),
         host_name: host_name(),
@@ -94,22 +70,12 @@ fn observer(options: &TraceOptions, missing: &mut Vec<Missing>) -> Observer {
         settings: HostSettings::of_trace(true, options.device_touch),
         resumed: Resumed::default(),
     };
-    if !missing.is_empty() {
-        return Observer::blind(setup);
-    }
-    preflight::raise_locked_memory();
     let tracer = TracerOptions {
         ring_bytes: options.ring_bytes,
         device_touch: options.device_touch,
         ..TracerOptions::default()
     };
-    Observer::watch(setup.clone(), &tracer).unwrap_or_else(|error| {
-        missing.push(Missing {
-            unknown: Unknown::of(UnknownReason::ProcessEventsUnavailable),
-            advice: format!("no names: {error}"),
-        });
-        Observer::blind(setup)
-    })
+    Observer::watch_or_blind(setup, &tracer)
 }
 
 /// Why opens are not watched: the missing prerequisite with its remedy, where one is known, instead
@@ -126,12 +92,6 @@ fn named_touch_lack(options: &TraceOptions, why: String) -> String {
         _ => None,
     });
     lacks.next().unwrap_or(why)
-}
-
-/// A prerequisite's name as one word of a machine-readable line.
-fn token(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
 }
 
 async fn enable_accounting(watch: &mut Watch) {

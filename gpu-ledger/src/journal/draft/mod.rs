@@ -11,6 +11,7 @@
 
 mod bind;
 mod evidence;
+mod left;
 mod opened;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use bind::{Binder, Bound, Settlements};
+pub use left::Left;
 pub use opened::{Earlier, OpenRef};
 
 use self::opened::{OpenTable, Place};
