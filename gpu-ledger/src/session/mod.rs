@@ -11,6 +11,7 @@ mod text;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -131,8 +132,8 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
     deliver(options, output, &report, &traced)
 }
 
-/// A start that is under way. One that takes its time says so, from a thread of its own: on a loaded host
-/// the kernel's programs and procfs are waited for without a break.
+/// A start that is under way. One that takes its time says so to whoever sits at the terminal, from a thread
+/// of its own: on a loaded host the kernel's programs and procfs are waited for without a break.
 struct Starting {
     _over: mpsc::Sender<()>,
 }
@@ -141,10 +142,11 @@ impl Starting {
     fn begin() -> Self {
         let (sender, over) = mpsc::channel::<()>();
         let waits = move || {
-            if over.recv_timeout(QUIET_START_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
-                output::complain(
-                    "starting still: waiting for the kernel's programs, procfs and the driver",
-                );
+            let is_slow =
+                over.recv_timeout(QUIET_START_MAX) == Err(mpsc::RecvTimeoutError::Timeout);
+            // A script that reads stderr must not find a line there only because the host is busy.
+            if is_slow && std::io::stderr().is_terminal() {
+                output::complain("starting still: waits for the kernel, procfs and the driver");
             }
         };
         let waiting = std::thread::Builder::new().name("starting".to_owned()).spawn(waits);
