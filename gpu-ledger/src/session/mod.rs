@@ -23,6 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::clock::{Clock, Stamp};
+use crate::observer::DRAIN_INTERVAL;
 use crate::output::{self, Output};
 use crate::rendering::json;
 use crate::session::launch::{LAUNCH_WORD, STATUS_FAILED_BEFORE};
@@ -31,9 +32,6 @@ use crate::session::watch::Watch;
 use crate::unit::{BootNs, GpuUuid, Pid};
 use crate::unknown::{Unknown, UnknownReason};
 
-/// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
-/// every event would cost more than the event (an interrupt to oneself, dear in a virtual machine).
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The first read of every GPU must be there within this time, or the trace begins without it.
 const BASELINE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A start that takes longer than this says that it is on its way.
