@@ -265,8 +265,11 @@ impl Unknown {
     #[must_use]
     pub fn word(&self) -> String {
         match &self.detail {
-            // A path may be a stranger's.
-            Some(detail) => format!("{}:{}", self.reason, escape(detail.as_bytes())),
+            // A path may be a stranger's, and a blank in it would begin another field of the line.
+            Some(detail) => {
+                let detail = escape(detail.as_bytes()).to_string().replace(' ', "\\x20");
+                format!("{}:{detail}", self.reason)
+            }
             None => self.reason.to_string(),
         }
     }
@@ -295,6 +298,15 @@ mod tests {
     fn the_line_never_leaves_a_field_out() {
         let bare = Unknown::of(UnknownReason::NoGpuFound);
         assert_eq!(bare.to_string(), "GPU_LEDGER_UNKNOWN reason=no-gpu-found gpu=- call=- code=-");
+    }
+
+    #[test]
+    fn a_strangers_path_begins_no_field() {
+        let detail = Some("x gpu=GPU-0 code=0\n".into());
+        let forged = Unknown { detail, ..Unknown::of(UnknownReason::NvmlLibraryNotFound) };
+        let line = forged.to_string();
+        assert_eq!(line.split_whitespace().count(), 5, "{line}");
+        assert!(line.contains(r":x\x20gpu=GPU-0\x20code=0\x0a gpu=- "), "{line}");
     }
 
     #[test]

@@ -62,6 +62,29 @@ fn stepped(us: i64) {
 }
 
 #[test]
+fn a_row_whose_start_the_clock_showed_twice_is_nobodys_time_alone() {
+    if !crate::privilege::can_trace(
+        "a_row_whose_start_the_clock_showed_twice_is_nobodys_time_alone",
+    ) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let clock = folder.path().join("clock");
+    shift(&clock, 0);
+    let sim = Sim::start_with(&["--gpus", "1"], &[("GPU_LEDGER_TEST_CLOCK", clock.as_os_str())]);
+    // The job begins after the step, at a moment that the clock showed before the trace as well.
+    let script = "sleep 0.5; echo -5000000 > \"$CLOCK.next\"; mv \"$CLOCK.next\" \"$CLOCK\"; \
+                  sleep 0.5; nvsim work --gpu 0 --ms 300";
+    let trace = Trace::on(&sim).env("GPU_LEDGER_TEST_CLOCK", &clock).env("CLOCK", &clock);
+    let ended = trace.script(script).run();
+    let report = ended.exited(0).report();
+    assert_eq!(report["disputed"][0]["reason"], "clock-step", "{report}");
+    let (alone, shared) = (ended.gpu_ms("alone_ms"), ended.gpu_ms("shared_ms"));
+    assert_eq!((alone, shared), (0, 0), "nobody can say when it was: {report}");
+    assert!(ended.gpu_ms("uncovered_ms") >= 300, "{report}");
+}
+
+#[test]
 fn a_step_forward_within_a_span_is_disputed_and_kept_in_the_total() {
     if !crate::privilege::can_trace(
         "a_step_forward_within_a_span_is_disputed_and_kept_in_the_total",

@@ -131,6 +131,15 @@ fn an_empty_command_word_is_no_command() {
 }
 
 #[test]
+fn a_limit_on_open_files_is_told_with_its_remedy() {
+    if !crate::privilege::can_trace("a_limit_on_open_files_is_told_with_its_remedy") {
+        return;
+    }
+    let few = none().output(None).behind("prlimit --nofile=7:7").command(["true"]).run();
+    few.exited(125).says("only 7 files may be open").says("ulimit -n");
+}
+
+#[test]
 fn help_goes_to_stdout_and_a_watch_of_no_time_is_a_report() {
     if !crate::privilege::can_trace("help_goes_to_stdout_and_a_watch_of_no_time_is_a_report") {
         return;

@@ -140,6 +140,7 @@ fn probe() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<u8> {
+    enough_files()?;
     let clock = clock_from_environment();
     let log = start_logging(match &arguments.command {
         Command::Daemon(_) => "info",
@@ -158,6 +159,20 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Bill(bill) => bill::run(bill, clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
+    }
+}
+
+/// Files that a command may have to open at once, the traced one's three streams aside.
+const OPEN_FILES_MIN: u64 = 32;
+
+/// With fewer files than any command needs nothing would say so clearly later on.
+fn enough_files() -> anyhow::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(most) if most < OPEN_FILES_MIN => Err(anyhow::anyhow!(
+            "only {most} files may be open, and gpu-ledger needs {OPEN_FILES_MIN}: raise the limit, as \
+             in `ulimit -n 1024`"
+        )),
+        _ => Ok(()),
     }
 }
 

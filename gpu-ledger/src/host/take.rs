@@ -10,7 +10,7 @@ use crate::accounting::worker::ReadOutcome;
 use crate::accounting::{FinalRow, Row, RowKey};
 use crate::clock::{BootPlace, Stamp};
 use crate::kernel::ProcessKey;
-use crate::settlement::{Attribution, settle};
+use crate::settlement::{Attribution, missed_in_coverage, settle};
 use crate::unit::{GpuUuid, Pid};
 use crate::unknown::{Unknown, UnknownReason};
 
@@ -124,6 +124,14 @@ impl Host {
         self.books.book(row, &settlement)?;
         let of_command = self.is_of_command(&settlement.attribution);
         let whose = self.whose(&row.row, &settlement.attribution);
+        // Nobody was seen to open the GPU for it, though everybody was watched: opens do not tell all.
+        let missed = missed_in_coverage([&settlement], self.coverage()) > 0;
+        if missed
+            && self.processes.touches_watched
+            && let Some(gpu) = self.gpus.get_mut(&row.row.gpu)
+        {
+            gpu.rows_untouched = gpu.rows_untouched.saturating_add(1);
+        }
         if let Some(named) = settlement.attribution.named() {
             let lifetime = self.processes.lifetimes.get(&named.key);
             if self.processes.touches_watched

@@ -306,6 +306,11 @@ fn deliver(
     report: &Report,
     traced: &Traced,
 ) -> anyhow::Result<u8> {
+    let command = report.command.as_ref().and_then(|command| command.processes.as_ref());
+    let signal = traced.status.and_then(|status| status.signal());
+    if let (Some([]), Some(signal)) = (command.map(Vec::as_slice), signal) {
+        output::complain(&format!("the command did not run: signal {signal} came before it began"));
+    }
     let page = if options.json { json(report)? } else { text::render(report) };
     let written = output.write(&page);
     if let Err(error) = &written {
@@ -401,7 +406,10 @@ async fn received(signal: &mut Option<Signal>) {
 
 /// The signals that are ignored now, a bit a signal (`SigIgn` in proc(5)); none where procfs does not tell.
 fn ignored_signals() -> std::io::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
+        let kind = error.kind();
+        std::io::Error::new(kind, format!("cannot read /proc/self/status ({error}): mount /proc"))
+    })?;
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.ok_or_else(|| std::io::Error::other("/proc/self/status has no SigIgn"))

@@ -18,6 +18,8 @@ use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
 pub const FORMAT: &str = "gpu-ledger-trace";
 /// The number in the `version` field; raised when a field changes its meaning or goes.
 pub const VERSION: u32 = 1;
+/// The account of those whose name nobody knows.
+pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Everything one trace has to say.
 #[derive(Clone, Debug, Serialize)]
@@ -316,7 +318,9 @@ impl Report {
     /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.unknown.iter().all(|line| line.is_evidence)
+        let nameless = |open: &Open| open.account == UNATTRIBUTED;
+        !self.open.iter().any(nameless)
+            && self.unknown.iter().all(|line| line.is_evidence)
             && self.unattributed.is_empty()
             && self.disputed.is_empty()
             && self.missed_in_coverage == Some(0)

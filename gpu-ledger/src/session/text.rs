@@ -270,7 +270,7 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         return writeln!(page, "open: {nothing}");
     }
     if !report.open.is_empty() {
-        writeln!(page, "open: running still, accrued and not booked")?;
+        writeln!(page, "open: not final yet, accrued and not booked")?;
     }
     for open in &report.open {
         write_open_line(page, open)?;
@@ -393,6 +393,9 @@ fn write_touch(page: &mut String, report: &Report) -> fmt::Result {
              {untouched} rows of others"
         );
     }
+    if touch.on {
+        return writeln!(page, "  device opens: not counted, since process events were lost");
+    }
     let why = touch.off_because.as_deref().unwrap_or("not asked for");
     writeln!(page, "  device-touch off: {}", clip(why, 58))
 }
@@ -417,6 +420,9 @@ fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             page,
             "missed_in_coverage {missed}: a bug of gpu-ledger, please report it with --json"
         ),
-        None => writeln!(page, "missed_in_coverage unknown: there was nothing to miss"),
+        None => writeln!(
+            page,
+            "missed_in_coverage unknown: without rows or without events nobody can say"
+        ),
     }
 }

@@ -91,6 +91,13 @@ impl Watch {
                 News::Settled(settled) => {
                     let Settled { settlement, whose, of_command, .. } = *settled;
                     let (account, program) = (whose.account, whose.program);
+                    // A row that was given up for lost and came back is lost no more.
+                    let row = &settlement.row;
+                    self.lost.retain(|lost| {
+                        let lost = &lost.row;
+                        (&lost.gpu, lost.pid, lost.start) != (&row.gpu, row.pid, row.start)
+                            || lost.start.is_none()
+                    });
                     self.entries.push(Entry { settlement, account, program, of_command });
                 }
                 News::Conflict { key, now, .. } => {

@@ -79,11 +79,13 @@ pub(super) fn report(
         let open = open.filter_map(|one| one.holding.clone());
         let rowless = rowless.iter().filter(|one| one.gpu == *uuid);
         let rowless = rowless.filter_map(departed::Holder::holding);
+        let mut uncovered = surroundings::uncovered(watch, &period, gpu);
+        uncovered.extend(settled.clone().filter_map(|entry| anywhere_within(entry, &period)));
         books.push(GpuBooks {
             gpu: uuid.clone(),
             settlements: settled.map(|entry| on_this_bill(entry, &period)).collect(),
             running: open.chain(rowless).collect(),
-            uncovered: surroundings::uncovered(watch, &period, gpu),
+            uncovered,
         });
     }
     let bill = bill(period.span, &books)?;
@@ -156,6 +158,16 @@ fn on_this_bill(entry: &Entry, period: &Period) -> Booked<Party> {
         *at_ms = (*at_ms).clamp(period.span.from_ms(), last_ms);
     }
     booked
+}
+
+/// Where a row may lie whose start the stepped clock showed twice: who held the GPU then, and whether alone,
+/// nobody can say.
+fn anywhere_within(entry: &Entry, period: &Period) -> Option<Span> {
+    let Some(BootPlace::Twice(..)) = entry.settlement.started else { return None };
+    match on_this_bill(entry, period) {
+        Booked::Disputed { likely, .. } => likely.map(|holding| holding.span),
+        Booked::Placed(_) | Booked::NoStartTime { .. } => None,
+    }
 }
 
 fn party(entry: &Entry) -> Party {
@@ -337,7 +349,7 @@ fn disputed(watch: &Watch) -> Vec<report::Disputed> {
 fn account_name(account: &Account) -> String {
     match account {
         // The reason has a field of its own.
-        Account::Unattributed(_) => running::UNATTRIBUTED.to_owned(),
+        Account::Unattributed(_) => report::UNATTRIBUTED.to_owned(),
         account => account.to_string(),
     }
 }

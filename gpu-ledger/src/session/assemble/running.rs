@@ -13,9 +13,6 @@ use crate::session::watch::Watch;
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::Observed;
 
-/// The name of the account of those whose name nobody knows.
-pub(super) const UNATTRIBUTED: &str = "unattributed";
-
 /// One process that holds a GPU now.
 pub(super) struct Running {
     pub(super) gpu: GpuUuid,
@@ -85,7 +82,8 @@ fn open_row(watch: &Watch, gpu: &GpuRows, open: &OpenRow, period: &Period) -> Ru
     let reason = match (open.reason, &span) {
         (Some(reason), _) => Some(reason.to_string()),
         (None, Observed::Unknown(reason)) => Some(reason.to_string()),
-        (None, Observed::Known(_)) => None,
+        // The account says that nobody knows whose it is, not why.
+        (None, Observed::Known(_)) => party.account.unattributed().map(|why| why.to_string()),
     };
     let span = span.known().copied();
     Running {

@@ -12,7 +12,7 @@ use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
 use crate::session::watch::Watch;
 use crate::settlement::missed_in_coverage;
 use crate::unit::{Ms, Span};
-use crate::unknown::{Unknown, UnknownReason};
+use crate::unknown::{GapCause, Unknown, UnknownReason};
 
 /// What is asked about one GPU.
 fn asked(watch: &Watch, period: &Period, gpu: &GpuRows) -> Asked {
@@ -121,13 +121,17 @@ const fn is_evidence(reason: UnknownReason) -> bool {
 pub(super) fn device_touch(watch: &Watch) -> DeviceTouch {
     let off_because = watch.touch_off_because.clone();
     let on = off_because.is_none();
+    // Opens are events as well: where some were lost nobody knows how many.
+    let coverage = watch.host().coverage_in_all();
+    let none_lost = !coverage.gaps.iter().any(|gap| gap.cause == GapCause::EventLost);
+    let is_counted = on && none_lost;
     let untouched =
         watch.host().gpus().values().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.rows_untouched));
     DeviceTouch {
         on,
         off_because,
-        touched: on.then_some(watch.host().touched_count()),
-        without_row: on.then_some(watch.host().touched_without_row()),
-        rows_untouched: on.then_some(untouched),
+        touched: is_counted.then_some(watch.host().touched_count()),
+        without_row: is_counted.then_some(watch.host().touched_without_row()),
+        rows_untouched: is_counted.then_some(untouched),
     }
 }
