@@ -21,6 +21,8 @@ mod made;
 #[path = "support/skip.rs"]
 mod skip;
 
+#[path = "support/calls.rs"]
+mod calls;
 #[path = "journal/child.rs"]
 mod child;
 #[path = "journal/disk.rs"]
@@ -29,3 +31,9 @@ mod disk;
 mod holders;
 #[path = "journal/kill.rs"]
 mod kill;
+#[path = "journal/points.rs"]
+mod points;
+#[path = "journal/power.rs"]
+mod power;
+#[path = "journal/reboot.rs"]
+mod reboot;
