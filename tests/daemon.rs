@@ -15,6 +15,10 @@ mod support;
 #[path = "support/booked.rs"]
 mod booked;
 #[cfg(test)]
+#[expect(dead_code, reason = "what only the tests of the journal need is here as well")]
+#[path = "support/calls.rs"]
+mod calls;
+#[cfg(test)]
 #[path = "support/daemon.rs"]
 mod daemon;
 #[cfg(test)]
@@ -49,6 +53,9 @@ mod life;
 #[cfg(test)]
 #[path = "daemon/metered.rs"]
 mod metered;
+#[cfg(test)]
+#[path = "daemon/points.rs"]
+mod points;
 #[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;

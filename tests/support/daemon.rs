@@ -5,11 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpu_ledger::journal::store::{Reader, StateDir, check};
 use gpu_ledger::journal::{Entry, Figures};
 
+use crate::calls::{self, Change, Verdict};
 use crate::privilege::UNDISTURBED;
 use crate::support::{PATIENCE, Sim, poll};
 
@@ -113,6 +115,20 @@ impl<'sim> Setup<'sim> {
 
     /// Starts it.
     pub(crate) fn spawn(self) -> Daemon<'sim> {
+        self.spawn_with(|_| {})
+    }
+
+    /// Starts it, with every change to its state directory judged before it is made.
+    pub(crate) fn spawn_judged(
+        self,
+        judge: impl FnMut(Change) -> Verdict + Send + 'static,
+    ) -> (Daemon<'sim>, JoinHandle<()>) {
+        let daemon = self.spawn_with(calls::ask);
+        let judging = calls::judge(&daemon.child, &daemon.state, judge);
+        (daemon, judging)
+    }
+
+    fn spawn_with(self, complete: impl FnOnce(&mut Command)) -> Daemon<'sim> {
         let folder = self.sim.folder();
         std::fs::write(self.config_file(), &self.config).unwrap();
         let (notify, log) = (folder.join("notify"), folder.join("log"));
@@ -123,6 +139,7 @@ impl<'sim> Setup<'sim> {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let mut command = self.command();
         command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "1000000").stderr(file);
+        complete(&mut command);
         let child = command.spawn().unwrap();
         let config = self.config_file();
         let Self { sim, state, .. } = self;
@@ -178,8 +195,13 @@ impl Daemon<'_> {
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        self.try_signal(signal).unwrap();
+    }
+
+    /// Where it still runs.
+    pub(crate) fn try_signal(&self, signal: rustix::process::Signal) -> rustix::io::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
+        rustix::process::kill_process(pid, signal)
     }
 
     /// SIGKILL.
