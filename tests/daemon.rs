@@ -12,6 +12,9 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/billed.rs"]
+mod billed;
+#[cfg(test)]
 #[path = "support/booked.rs"]
 mod booked;
 #[cfg(test)]
@@ -48,6 +51,9 @@ mod driver;
 #[path = "daemon/faults.rs"]
 mod faults;
 #[cfg(test)]
+#[path = "daemon/gaps.rs"]
+mod gaps;
+#[cfg(test)]
 #[path = "daemon/life.rs"]
 mod life;
 #[cfg(test)]
@@ -57,5 +63,11 @@ mod metered;
 #[path = "daemon/points.rs"]
 mod points;
 #[cfg(test)]
+#[path = "daemon/reasons.rs"]
+mod reasons;
+#[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
+#[cfg(test)]
+#[path = "daemon/traps.rs"]
+mod traps;
