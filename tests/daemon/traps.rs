@@ -40,7 +40,7 @@ fn trap_1_an_empty_list_of_an_idle_gpu_is_free_and_of_a_mode_that_is_off_unknown
     assert_eq!(held, 0);
     assert!(billed.gpu_ms(1, "free_ms") > 0);
     // Reset while it was pegged: not free from then on.
-    assert!(billed.causes(0).contains(&"epoch-broken"), "{}", billed.bill["coverage"]);
+    assert!(billed.causes(0).contains(&"accounting-off"), "{}", billed.bill["coverage"]);
     assert!(billed.gpu_ms(0, "uncovered_ms") > billed.gpu_ms(1, "uncovered_ms"));
     // Off all the time: nothing of it is free.
     assert_eq!(billed.gpu_ms(2, "free_ms"), 0, "{}", billed.bill["gpus"]);

@@ -17,13 +17,13 @@ pub(crate) struct Billed {
 
 impl Billed {
     pub(crate) fn of(sim: &Sim) -> Self {
-        Self::of_with(sim, &[])
+        Self::over(sim, &["--period", "all"], &[])
     }
 
-    /// With variables of the environment.
-    pub(crate) fn of_with(sim: &Sim, environment: &[(&str, &OsStr)]) -> Self {
+    /// Over a period, with variables of the environment.
+    pub(crate) fn over(sim: &Sim, period: &[&str], environment: &[(&str, &OsStr)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
-        command.args(["bill", "--period", "all", "--by", "process", "--format", "json"]);
+        command.args(["bill", "--by", "process", "--format", "json"]).args(period);
         command.arg("--state-dir").arg(sim.folder().join("state"));
         command.envs(environment.iter().copied()).stdin(Stdio::null());
         let output = command.output().unwrap();
@@ -103,16 +103,23 @@ impl Billed {
         gaps[0]
     }
 
+    /// A GPU's statement.
+    fn gpu(&self, index: usize) -> &Value {
+        // One that could never be asked has no index on the bill.
+        let begins = format!("GPU-51d{index:05x}-");
+        let begins = |line: &&Value| line["gpu_uuid"].as_str().unwrap().starts_with(&begins);
+        let line = self.list("gpus").iter().find(begins);
+        line.unwrap_or_else(|| panic!("no GPU {index}: {}", self.bill["gpus"]))
+    }
+
     /// A number of a GPU's statement.
     pub(crate) fn gpu_ms(&self, gpu: usize, field: &str) -> u64 {
-        let uuid = format!("GPU-51d00000-5151-4d5d-8000-{gpu:012x}");
-        let line = self.list("gpus").iter().find(|line| line["gpu_uuid"] == *uuid);
-        line.unwrap_or_else(|| panic!("{}", self.bill["gpus"]))[field].as_u64().unwrap()
+        self.gpu(gpu)[field].as_u64().unwrap()
     }
 
     /// The causes that a GPU has gaps of.
     pub(crate) fn causes(&self, gpu: usize) -> Vec<&str> {
-        let uuid = format!("GPU-51d00000-5151-4d5d-8000-{gpu:012x}");
+        let uuid = &self.gpu(gpu)["gpu_uuid"];
         let gaps = self.bill["coverage"]["gaps"].as_array().unwrap();
         let own = gaps.iter().filter(|gap| gap["gpu"] == *uuid);
         own.map(|gap| gap["cause"].as_str().unwrap()).collect()
