@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nvsim::random::Random;
 
-use crate::calls::Change;
+use super::calls::Change;
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: u64 = 512;
