@@ -71,3 +71,6 @@ mod restart;
 #[cfg(test)]
 #[path = "daemon/traps.rs"]
 mod traps;
+#[cfg(test)]
+#[path = "daemon/unknowns.rs"]
+mod unknowns;

@@ -27,6 +27,7 @@ pub(crate) struct Setup<'sim> {
     config: String,
     state: PathBuf,
     capabilities: &'static str,
+    before: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
 }
 
@@ -60,6 +61,7 @@ impl<'sim> Setup<'sim> {
             config: String::new(),
             state,
             capabilities: CAPABILITIES,
+            before: Vec::new(),
             environment: Vec::new(),
         }
     }
@@ -76,6 +78,18 @@ impl<'sim> Setup<'sim> {
         self
     }
 
+    /// With these capabilities instead of its unit's.
+    pub(crate) fn capabilities(mut self, capabilities: &'static str) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Behind these words, which root runs.
+    pub(crate) fn behind(mut self, words: &[&str]) -> Self {
+        self.before.extend(words.iter().map(OsString::from));
+        self
+    }
+
     /// Sets a variable of its environment.
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.environment.push((name, value.into()));
@@ -84,6 +98,7 @@ impl<'sim> Setup<'sim> {
 
     fn command(&self) -> Command {
         let mut words: Vec<OsString> = UNDISTURBED.map(OsString::from).into();
+        words.extend(self.before.iter().cloned());
         let user = NOBODY.to_string();
         words.extend(
             ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"].map(Into::into),
