@@ -50,6 +50,30 @@ fn jobs_are_booked_once_under_their_names_and_the_end_is_in_order() {
 }
 
 #[test]
+fn a_trace_beside_it_says_the_same_and_books_nothing() {
+    if !can_trace("a_trace_beside_it_says_the_same_and_books_nothing") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1", "--teardown-ms", "0..20"]);
+    let daemon = Setup::on(&sim).start();
+    let job = sim.program_called("train");
+    let words = ["work", "--ms", "40"].map(Into::into);
+    let command: Vec<_> = std::iter::once(job.into_os_string()).chain(words).collect();
+    let (report, status) = sim.run(&[], &command);
+    assert_eq!((status, sim.faults_of(&report)), (0, vec![]));
+    daemon.until_booked(1);
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    let books = Books::of(&journal(&state));
+    assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
+    let traced = &report["command"]["settlements"][0];
+    let [booked] = &books.settled[..] else { panic!("booked once: {:?}", books.settled) };
+    assert_eq!(traced["held_ms"], booked.held.0);
+    assert_eq!(traced["account"], *booked.account.to_string());
+    assert_sound(&state);
+}
+
+#[test]
 fn a_second_daemon_is_refused_and_the_first_goes_on() {
     if !can_trace("a_second_daemon_is_refused_and_the_first_goes_on") {
         return;

@@ -20,8 +20,10 @@ fn a_command_that_is_not_there_gives_127_and_one_that_cannot_run_126() {
     let ended = none().command(["/nonexistent/command"]).run();
     ended.exited(127).says("/nonexistent/command: no such command; check the name and PATH");
     assert_eq!(ended.report()["command"]["exit_status"], 127);
+    assert_eq!(ended.report()["command"]["processes"], serde_json::json!([]), "nothing ran");
     let ended = none().command(["/tmp"]).run();
     ended.exited(126).says("/tmp: cannot be run");
+    assert_eq!(ended.report()["command"]["processes"], serde_json::json!([]), "nothing ran");
     let trace = none();
     let file = trace.folder().join("file");
     std::fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -54,6 +56,8 @@ fn bytes_that_are_no_text_in_a_command_reach_it_and_no_terminal() {
     let people = none().output(None).command([OsStr::new("true"), argument]).run();
     people.exited(0);
     assert!(!people.err.contains('\u{1b}'), "{:?}", people.err);
+    // Escaped once: the bytes can be told from it.
+    people.says(r"command true \xff\x1b[31m\x0ax (exit status 0)");
 
     let missing =
         none().output(None).command([OsStr::from_bytes(b"/nonexistent/\xff\x1b[31m")]).run();

@@ -14,12 +14,11 @@ use crate::clock::Clock;
 use crate::journal::store::StateDir;
 use crate::unit::GpuUuid;
 
-const MOMENTS: &str =
-    "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first moment),
-today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment
-and not its last. Without any of the three it is today, up to now.
-Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something
-on it is UNKNOWN, without a name, or was not seen, 64 usage.";
+const MOMENTS: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
+moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
+last. Without any of the three it is today, up to now.\n\
+Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
+without a name, or was not seen, 64 usage.";
 
 /// What one bill is asked to be.
 #[derive(Args, Debug)]

@@ -37,10 +37,11 @@ const STATUS_FAILED: u8 = 1;
 /// Answered, but something is UNKNOWN, or missing.
 const STATUS_UNKNOWN: u8 = 2;
 
-const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, \
-2 answered but something on it is UNKNOWN, 64 usage.
-`trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger
-failed before CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
+// Wrapped to the terminal: no line ends here but a paragraph's.
+const EXIT_STATUS: &str = "Exit status: 0 everything on the bill is known, 1 failed, 2 answered but \
+something on it is UNKNOWN, 64 usage.\n\
+`trace -- CMD` returns CMD's own status (128 + n after signal n), 125 where gpu-ledger failed before \
+CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
 
 /// Who spent the GPU, how much, and what could not be seen.
 #[derive(Parser, Debug)]
@@ -90,9 +91,12 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let status = if error.use_stderr() { STATUS_USAGE } else { 0 };
-            // A closed stdout (`--help | head`) is no failure.
-            let _ = error.print();
+            let status = match error.print() {
+                _ if error.use_stderr() => STATUS_USAGE,
+                // A closed pipe (`--help | head`) is no failure, a full disk is one.
+                Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => STATUS_FAILED,
+                _ => 0,
+            };
             let is_trace = words.get(1).is_some_and(|word| word == "trace");
             if is_trace && error.kind() == clap::error::ErrorKind::UnknownArgument {
                 let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";

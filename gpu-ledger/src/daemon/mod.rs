@@ -54,13 +54,10 @@ use crate::clock::Clock;
 use crate::config::{Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
-use crate::observer::{Observer, ReleaseError, Wake};
+use crate::observer::{DRAIN_INTERVAL, Observer, ReleaseError, Wake};
 use crate::unit::BootNs;
 use crate::unknown::Unknown;
 
-/// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
-/// every event would cost more than the event.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The first read of every GPU must be there within this time, or it is said that it is not; the last
 /// one too.
 const READ_PATIENCE: Duration = Duration::from_secs(5);

@@ -76,7 +76,9 @@ fn of_finding(finding: &Finding, sys_root: &Path) -> Check {
         Outcome::NotSeen { cause } => {
             let unknown = Check::new(Area::Host, check, Status::Unknown, cause.clone());
             unknown.with_remedy(match prerequisite {
-                Prerequisite::Lockdown => "mount securityfs, or run as root, to see it",
+                Prerequisite::Lockdown => {
+                    "mount securityfs (it is at /sys/kernel/security) and read it as root"
+                }
                 _ => "run as root to see it",
             })
         }

@@ -130,9 +130,10 @@ impl Host {
 /// What only a single trace needs.
 impl Host {
     /// Follows one command: its processes are those of this pid, as soon as it is forked, and of all who
-    /// descend from it.
-    pub fn follow(&mut self, pid: Pid) {
-        self.followed = Some(Followed::new(pid));
+    /// descend from it. As long as its first argument is `launch_word` it is the launcher, and none of the
+    /// command's programs.
+    pub fn follow(&mut self, pid: Pid, launch_word: &'static str) {
+        self.followed = Some(Followed::new(pid, launch_word));
     }
 
     /// Every program of the followed command, with how many of its processes ended and how many run.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::join::unclassified;
-use crate::identity::Lifetimes;
+use crate::identity::{Lifetimes, argv_words};
 use crate::kernel::ProcessKey;
 use crate::unit::Pid;
 
@@ -16,6 +16,8 @@ const OTHER_PROGRAMS: &str = "(other programs)";
 #[derive(Debug)]
 pub(super) struct Followed {
     pid: Pid,
+    /// The first argument of the launcher, which the command's process is until it becomes the command.
+    launch_word: &'static str,
     /// Its process, once its fork was seen.
     root: Option<ProcessKey>,
     /// Processes of the command that ended, by program.
@@ -23,8 +25,8 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    pub(super) const fn new(pid: Pid) -> Self {
-        Self { pid, root: None, ended: BTreeMap::new() }
+    pub(super) const fn new(pid: Pid, launch_word: &'static str) -> Self {
+        Self { pid, launch_word, root: None, ended: BTreeMap::new() }
     }
 
     /// The command's own identity, as soon as its fork was seen: its tree is told by descent from it.
@@ -49,8 +51,17 @@ impl Followed {
         key == root || lifetimes.descends_from(key, root)
     }
 
+    /// Whether a process is the launcher still: the command did not run, or not yet.
+    fn is_launcher(&self, key: &ProcessKey, lifetimes: &Lifetimes) -> bool {
+        let last = || lifetimes.get(key)?.images.last();
+        self.root.as_ref() == Some(key)
+            && last().is_some_and(|image| {
+                argv_words(&image.content.argv).get(1) == Some(&self.launch_word.as_bytes())
+            })
+    }
+
     pub(super) fn count_ended(&mut self, key: &ProcessKey, lifetimes: &Lifetimes) {
-        if !self.holds(key, lifetimes) {
+        if !self.holds(key, lifetimes) || self.is_launcher(key, lifetimes) {
             return;
         }
         let mut program = last_program(key, lifetimes);
@@ -67,7 +78,8 @@ impl Followed {
         let ended = self.ended.iter().map(|(name, count)| (name.clone(), (*count, 0)));
         let mut programs: BTreeMap<String, (u64, u64)> = ended.collect();
         let living = lifetimes.iter().filter(|life| life.ended.is_none());
-        for lifetime in living.filter(|life| self.holds(&life.key, lifetimes)) {
+        let own = living.filter(|life| self.holds(&life.key, lifetimes));
+        for lifetime in own.filter(|life| !self.is_launcher(&life.key, lifetimes)) {
             let program = last_program(&lifetime.key, lifetimes);
             let (_, running) = programs.entry(program).or_insert((0, 0));
             *running = running.saturating_add(1);

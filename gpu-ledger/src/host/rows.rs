@@ -60,8 +60,8 @@ pub struct GpuRows {
     pub samples_unused: u64,
     /// Reads in which the processes' samples and the device's own contradicted each other.
     pub busy_disagreements: u64,
-    /// When the last read began, whatever came of it.
-    last_read_began: Option<BootNs>,
+    /// When the last read began that asked who holds the GPU, or failed.
+    full_read_began: Option<BootNs>,
     /// A call hangs: no read will come before it returns.
     stalled: bool,
     /// What the last read could not say.
@@ -129,7 +129,7 @@ impl GpuRows {
             reads: 0,
             samples_unused: 0,
             busy_disagreements: 0,
-            last_read_began: None,
+            full_read_began: None,
             stalled: false,
             unknowns: Vec::new(),
             reach: Reach::Open,
@@ -141,10 +141,12 @@ impl GpuRows {
         }
     }
 
-    /// Whether a read that began after `asked` has come to its end.
+    /// Whether a read that began after `asked` has come to its end, and asked who holds the GPU as well. A
+    /// worker reads by itself too: such a read may begin between `asked` and the asking, and says nothing
+    /// of holders.
     #[must_use]
     pub fn was_read_after(&self, asked: BootNs) -> bool {
-        self.last_read_began.is_some_and(|began| began > asked)
+        self.full_read_began.is_some_and(|began| began > asked)
     }
 
     /// A call hangs: no read will come before it returns.
@@ -253,7 +255,10 @@ impl GpuRows {
             .fold(0, u64::saturating_add);
         let disagrees = u64::from(outcome.disagreement.is_some());
         self.busy_disagreements = self.busy_disagreements.saturating_add(disagrees);
-        self.last_read_began = Some(outcome.window.began.boot);
+        // A read that failed has no holders to tell either.
+        if outcome.holders.is_some() || !is_good {
+            self.full_read_began = Some(outcome.window.began.boot);
+        }
         self.stalled = false;
         self.unknowns.clone_from(&outcome.unknowns);
         self.keep_out_of_sight(outcome);

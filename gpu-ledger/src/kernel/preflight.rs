@@ -100,6 +100,7 @@ impl fmt::Display for Prerequisite {
 /// Capability numbers (`include/uapi/linux/capability.h`).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_RESOURCE: u32 = 24;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
@@ -124,7 +125,7 @@ pub fn findings(proc_root: &Path, sys_root: &Path) -> Vec<Finding> {
         (Prerequisite::TimeNamespace, Need::Tracing, time_namespace(proc_root)),
         (Prerequisite::HostProcfs, Need::Tracing, host_procfs(proc_root)),
         (Prerequisite::Lockdown, Need::Tracing, lockdown(sys_root)),
-        (Prerequisite::LockedMemory, Need::Tracing, locked_memory()),
+        (Prerequisite::LockedMemory, Need::Tracing, locked_memory(capability(CAP_SYS_RESOURCE))),
     ];
     rows.map(|(prerequisite, need, outcome)| Finding { prerequisite, need, outcome }).into()
 }
@@ -288,10 +289,11 @@ fn lockdown(sys_root: &Path) -> Outcome {
     Outcome::Met
 }
 
-fn locked_memory() -> Outcome {
-    match getrlimit(Resource::Memlock).maximum {
-        None => Outcome::Met,
-        Some(bytes) => not_seen(format_args!(
+fn locked_memory(raising_it: Outcome) -> Outcome {
+    match (getrlimit(Resource::Memlock).maximum, raising_it) {
+        // Who may lift the limit does so, [`raise_locked_memory`].
+        (None, _) | (_, Outcome::Met) => Outcome::Met,
+        (Some(bytes), _) => not_seen(format_args!(
             "at most {bytes} bytes may be locked; kernels before 5.11 count the ring against that"
         )),
     }

@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use prerequisites::Missing;
 pub(crate) use release::ReleaseError;
@@ -37,6 +38,10 @@ use crate::kernel::selftest::KnownChild;
 use crate::kernel::{KernelError, TracerOptions};
 use crate::unit::{GpuUuid, Pid};
 use crate::unknown::Unknown;
+
+/// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
+/// every event would cost more than the event (an interrupt to oneself, dear in a virtual machine).
+pub(crate) const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why no process can be named by its events.
 #[derive(Debug, thiserror::Error)]

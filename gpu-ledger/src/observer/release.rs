@@ -5,9 +5,12 @@
 //! GPU by its PCI address, which looks at no other one.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
-use super::Observer;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{DRAIN_INTERVAL, Observer};
 use crate::accounting::driver::{Driver, GpuFacts};
 use crate::host::HostError;
 use crate::unit::GpuUuid;
@@ -106,7 +109,9 @@ impl Observer {
             let kept = known.filter(|facts| !self.released.contains(&facts.uuid));
             kept.cloned().collect::<Vec<GpuFacts>>()
         });
-        let opened = Driver::reopen(options, &mut self.before).await;
+        let mut before = std::mem::take(&mut self.before);
+        let opened = self.while_draining(Driver::reopen(options, &mut before)).await;
+        self.before = before;
         let now = self.clock().now();
         let known: Vec<GpuUuid> = self.host().gpus().keys().cloned().collect();
         let out_of_reach = known.iter().filter(|uuid| match &opened {
@@ -124,12 +129,31 @@ impl Observer {
 
     /// Closes the driver, and acts on what was read until then.
     pub(super) async fn close(&mut self, deadline: Duration) -> Result<(), ReleaseError> {
-        let Some(driver) = &mut self.driver else { return Ok(()) };
-        let closed = driver.close(deadline, &mut self.left).await;
-        let harvests = closed.map_err(ReleaseError::Hangs)?;
-        self.before.harvests.extend(harvests);
-        self.driver = None;
+        let Some(mut driver) = self.driver.take() else { return Ok(()) };
+        let mut left = std::mem::take(&mut self.left);
+        let closed = self.while_draining(driver.close(deadline, &mut left)).await;
+        self.left = left;
+        match closed {
+            Ok(harvests) => self.before.harvests.extend(harvests),
+            Err(hangs) => {
+                self.driver = Some(driver);
+                return Err(ReleaseError::Hangs(hangs));
+            }
+        }
         self.advance(None)?;
         Ok(())
+    }
+
+    /// Waits for the driver, which may take seconds to open or to close, and empties the ring meanwhile.
+    async fn while_draining<T>(&mut self, driver: impl Future<Output = T>) -> T {
+        let mut driver = pin!(driver);
+        let mut tick = interval(DRAIN_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                done = &mut driver => return done,
+                _ = tick.tick() => self.drain(),
+            }
+        }
     }
 }

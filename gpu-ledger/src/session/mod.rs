@@ -11,9 +11,11 @@ mod text;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::unistd::User;
@@ -21,19 +23,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::clock::{Clock, Stamp};
+use crate::observer::DRAIN_INTERVAL;
 use crate::output::{self, Output};
 use crate::rendering::json;
-use crate::session::launch::STATUS_FAILED_BEFORE;
+use crate::session::launch::{LAUNCH_WORD, STATUS_FAILED_BEFORE};
 use crate::session::report::Report;
 use crate::session::watch::Watch;
 use crate::unit::{BootNs, GpuUuid, Pid};
 use crate::unknown::{Unknown, UnknownReason};
 
-/// The ring is drained this often: quick enough for the driver's 128 dead rows, and a wake-up for
-/// every event would cost more than the event (an interrupt to oneself, dear in a virtual machine).
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// The first read of every GPU must be there within this time, or the trace begins without it.
 const BASELINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A start that takes longer than this says that it is on its way.
+const QUIET_START_MAX: Duration = Duration::from_secs(2);
 /// The longest time that is reckoned with.
 const LONGEST: Duration = Duration::from_hours(24 * 365 * 100);
 /// Exit status: answered, but something is UNKNOWN.
@@ -94,11 +96,13 @@ pub fn trace(options: &TraceOptions) -> anyhow::Result<u8> {
 }
 
 async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
+    let starting = Starting::begin();
     let mut interrupts = Interrupts::listen()?;
     // This early it also undoes an ignored SIGCHLD, under which no child's status could be had.
     let mut children = signal(SignalKind::child())?;
     let (mut watch, mut missing) = preflight::begin(options).await;
     baseline(&mut watch).await?;
+    drop(starting);
     missing.extend(preflight::missing_of_driver(&watch));
     for one in &missing {
         output::complain(&one.to_string());
@@ -117,13 +121,38 @@ async fn run(options: &TraceOptions, output: Output) -> anyhow::Result<u8> {
         }
     };
     if let Some(child) = &traced.child {
-        watch.observer.host_mut().follow(Pid(child.id()));
+        watch.observer.host_mut().follow(Pid(child.id()), LAUNCH_WORD);
     }
     watch_until_over(&mut watch, &mut traced, &mut children, &mut interrupts).await?;
     let last_asked = settle(options, &mut watch, &mut interrupts).await?;
     let watched = Watched { began, last_asked };
     let report = assemble::report(options, &mut watch, watched, traced.status)?;
     deliver(options, output, &report, &traced)
+}
+
+/// A start that is under way. One that takes its time says so to whoever sits at the terminal, from a thread
+/// of its own: on a loaded host the kernel's programs and procfs are waited for without a break.
+struct Starting {
+    _over: mpsc::Sender<()>,
+}
+
+impl Starting {
+    fn begin() -> Self {
+        let (sender, over) = mpsc::channel::<()>();
+        let waits = move || {
+            let is_slow =
+                over.recv_timeout(QUIET_START_MAX) == Err(mpsc::RecvTimeoutError::Timeout);
+            // A script that reads stderr must not find a line there only because the host is busy.
+            if is_slow && std::io::stderr().is_terminal() {
+                output::complain("starting still: waits for the kernel, procfs and the driver");
+            }
+        };
+        let waiting = std::thread::Builder::new().name("starting".to_owned()).spawn(waits);
+        if let Err(error) = waiting {
+            tracing::debug!(%error, "a slow start will not be told");
+        }
+        Self { _over: sender }
+    }
 }
 
 /// Between which moments everything was watched.

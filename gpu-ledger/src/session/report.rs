@@ -64,6 +64,9 @@ pub struct Report {
 pub struct Command {
     /// Its arguments as given.
     pub argv: Vec<String>,
+    /// The same in one line, safe to print.
+    #[serde(skip)]
+    pub line: String,
     /// Its exit status, 128 + n after signal n; null where it could not be had.
     pub exit_status: Option<i32>,
     /// Every process it was, GPU or not, by the program it ran last; null without process events.

@@ -3,10 +3,9 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::escape::escape;
 use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::session::report::{Account, Block, Gpu, NoDriverRow, Open, Processes, Report, Settled};
-use crate::unit::{Bytes, Ms};
+use crate::unit::{Bytes, GpuUuid, Ms};
 use crate::unknown::GapCause;
 
 /// Process lines shown under one account; the rest is counted, and whole in `--json`.
@@ -37,19 +36,18 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
             Some(status) => format!("exit status {status}"),
             None => "exit status unknown".to_owned(),
         };
-        let words = escape(command.argv.join(" ").as_bytes()).to_string();
-        let words = clip(&words, 76 - status.len() - "command ()".len());
+        let words = clip(&command.line, 76 - status.len() - "command ()".len());
         writeln!(page, "\ncommand {words} ({status})")?;
         if let Some(processes) = &command.processes {
             writeln!(page, "  ran: {}", clip(&ran(processes), 72))?;
         }
-        let nothing = nothing_settled(report, "held no GPU that the driver has a row for");
-        write_block(page, &command.block, nothing)?;
+        let nothing = "held no GPU that the driver has a row for";
+        write_block(page, &command.block, &nothing_settled(report, true, nothing))?;
         writeln!(page, "\nrest of the host")?;
     } else {
         writeln!(page, "\nhost")?;
     }
-    write_block(page, &report.host, nothing_settled(report, "nothing settled"))?;
+    write_block(page, &report.host, &nothing_settled(report, false, "nothing settled"))?;
     write_legend(page, report)?;
     write_unattributed(page, report)?;
     write_disputed(page, report)?;
@@ -86,15 +84,22 @@ fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
 }
 
 /// What stands where a table would be empty: that nothing was held only where somebody would have seen it.
-fn nothing_settled(report: &Report, seen: &'static str) -> &'static str {
-    match (report.driver, report.events) {
+fn nothing_settled(report: &Report, of_command: bool, seen: &str) -> String {
+    // What runs on is no more than not settled yet.
+    let open = report.open.iter().filter(|open| open.of_command == of_command).count();
+    let words = match (report.driver, report.events) {
         (None, _) => "not known: no driver answered",
         (Some(_), None) => "not known: no process could be named",
+        (Some(_), Some(_)) if open > 0 => {
+            return format!("nothing settled; {open} open, see below");
+        }
         (Some(_), Some(_)) if report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO) => {
             "nothing that was seen: a GPU is uncovered in part"
         }
+        (Some(_), Some(_)) if !report.no_driver_row.is_empty() => "nothing settled",
         (Some(_), Some(_)) => seen,
-    }
+    };
+    words.to_owned()
 }
 
 /// What the columns mean, where there is a table.
@@ -129,6 +134,9 @@ fn write_block(page: &mut String, block: &Block, empty: &str) -> fmt::Result {
 
 /// The command's processes by program: `whisper-cli 200, sh 1`.
 fn ran(processes: &[Processes]) -> String {
+    if processes.is_empty() {
+        return "nothing".to_owned();
+    }
     let words = processes.iter().map(|one| {
         let running = match one.running {
             0 => String::new(),
@@ -225,7 +233,7 @@ fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
     }
     writeln!(page, "\nunattributed")?;
     for line in &report.unattributed {
-        let gpu = index_of(report, line);
+        let gpu = index_of(report, &line.gpu_uuid);
         writeln!(
             page,
             "  {:<26} GPU {gpu} {:>8} settlements {:>12}",
@@ -251,9 +259,9 @@ fn write_disputed(page: &mut String, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-fn index_of(report: &Report, line: &super::report::Unattributed) -> String {
-    let gpu = report.gpus.iter().find(|gpu| gpu.gpu_uuid == line.gpu_uuid);
-    gpu.map_or_else(|| line.gpu_uuid.to_string(), |gpu| gpu.gpu_index.to_string())
+fn index_of(report: &Report, uuid: &GpuUuid) -> String {
+    let gpu = report.gpus.iter().find(|gpu| gpu.gpu_uuid == *uuid);
+    gpu.map_or_else(|| uuid.to_string(), |gpu| gpu.gpu_index.to_string())
 }
 
 fn write_open(page: &mut String, report: &Report) -> fmt::Result {
@@ -344,7 +352,9 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(page, "not seen:")?;
         for gap in &coverage.gaps {
             let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
-            writeln!(page, "  {}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
+            let of_gpu = gap.gpu.as_ref().map(|gpu| format!("GPU {}: ", index_of(report, gpu)));
+            let of_gpu = of_gpu.unwrap_or_default();
+            writeln!(page, "  {of_gpu}{}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
         }
     }
     write_unknown(page, report)

@@ -278,6 +278,8 @@ pub enum Fault {
     },
     /// End all delays, hangs, codes, losses and switched answers
     Heal,
+    /// Print how many faults still wait for the call they come after
+    Pending,
     /// Print how many NVML clients are connected
     Clients,
     /// Print what the model holds, as JSON

@@ -6,7 +6,6 @@
 //! the next check and undoes what it did. No signal handler is needed, and a file system that had
 //! to be mounted for a peer goes with the namespace.
 
-use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -31,15 +30,16 @@ pub(super) fn measure_in_a_process_of_its_own() -> anyhow::Result<()> {
         "this benchmark needs root: it attaches tracers to the kernel and reads other processes' \
          counters; run it as `sudo --preserve-env=PATH cargo xtask bench events`"
     );
-    let mut child = Command::new("unshare")
-        .args([OsStr::new("--mount"), OsStr::new("--")])
+    // Tracers are ended as Ctrl-C would: the signal must not be ignored, as it is in a shell's background.
+    let mut child = Command::new("env")
+        .args(["--default-signal=INT", "unshare", "--mount", "--"])
         .arg(std::env::current_exe().context("the path of this program")?)
         .args(std::env::args_os().skip(1))
         .arg(GUARDED_FLAG)
         .process_group(0)
         .stdin(Stdio::piped())
         .spawn()
-        .context("cannot start `unshare`: apt-get install util-linux")?;
+        .context("cannot start `env` and `unshare`: apt-get install coreutils util-linux")?;
     // Taken out, since waiting would close it.
     let lifeline = child.stdin.take();
     let status = child.wait().context("waiting for the measuring process")?;

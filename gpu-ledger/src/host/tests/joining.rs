@@ -94,9 +94,11 @@ fn what_lives_on_after_lost_events_is_found_in_procfs() {
 #[test]
 fn a_command_is_followed_from_its_fork_on() {
     let mut world = World::daemon();
-    world.host.follow(Pid(50));
+    world.host.follow(Pid(50), "launch");
     let command = process(50, 10_050);
     world.event(fork(command, shell()));
+    world.event(exec(command, shell(), 10_050 * MS, "gpu-ledger launch make"));
+    assert!(world.host.programs_of_command().is_empty(), "it is the launcher still");
     world.event(exec(command, shell(), 10_051 * MS, "make"));
     let worker = process(51, 10_060);
     world.event(fork(worker, command));

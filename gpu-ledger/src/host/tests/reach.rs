@@ -2,7 +2,7 @@
 
 use super::made::{World, gpu, process, shell, stamp};
 use crate::accounting::driver::Stall;
-use crate::host::{HostSettings, News, Resumed};
+use crate::host::{HostSettings, News, Report, Resumed};
 use crate::identity::made::{MS, exit, fork};
 use crate::unit::Pid;
 use crate::unknown::{GapCause, NamelessReason, UnknownReason};
@@ -84,6 +84,20 @@ fn a_holder_without_a_row_is_told_once_and_when_it_goes() {
 }
 
 #[test]
+fn a_read_that_asked_nobody_who_holds_the_gpu_is_no_full_read() {
+    let mut world = World::daemon();
+    let was_read = |world: &World| world.host.gpus()[&gpu()].was_read_after(stamp(10_000).boot);
+    let mut by_itself = world.outcome(10_100);
+    by_itself.holders = None;
+    world.drain(10_103, &[]);
+    world.host.reported(Report::Read(Box::new(by_itself)));
+    world.advance();
+    assert!(!was_read(&world), "who waits for holders would go on without them");
+    world.read(10_200);
+    assert!(was_read(&world));
+}
+
+#[test]
 fn a_pid_that_passes_from_one_holder_to_the_next_is_two_holders() {
     let mut world = World::daemon();
     let first = world.starts(100, 10_050, "first");
@@ -134,7 +148,7 @@ fn without_events_all_time_is_one_gap_and_nobody_is_named() {
 fn a_call_that_hangs_is_told_and_is_an_unknown() {
     let mut world = World::daemon();
     let stall = Stall { gpu: gpu(), call: "nvmlDeviceGetAccountingPids", since: stamp(10_100) };
-    world.host.reported(crate::accounting::driver::Report::Stalled(stall.clone()));
+    world.host.reported(Report::Stalled(stall.clone()));
     world.advance();
     assert!(world.host.gpus()[&gpu()].is_stalled());
     assert!(world.notes.iter().any(|note| note.news == News::Stalled(stall.clone())));

@@ -5,6 +5,7 @@ mod running;
 mod surroundings;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::process::ExitStatus;
 
 use anyhow::Context as _;
@@ -97,6 +98,7 @@ pub(super) fn report(
         test_clock: watch.observer.clock().is_shifted(),
         command: (!options.argv.is_empty()).then(|| Command {
             argv: argv.collect(),
+            line: line_of(&options.argv),
             exit_status: status.map(super::exit_status_of),
             processes: events.map(|_| processes(watch)),
             block: command,
@@ -108,8 +110,7 @@ pub(super) fn report(
         open: open.iter().map(running::Running::open).collect(),
         no_driver_row: rowless.iter().map(departed::Holder::no_driver_row).collect(),
         unknown: surroundings::unknown_lines(watch),
-        // Without rows there was nothing to miss, and nobody knows what would have been.
-        missed_in_coverage: events.and(driver).map(|_| surroundings::missed(watch)),
+        missed_in_coverage: events.and_then(|_| surroundings::missed(watch)),
         events,
         device_touch: surroundings::device_touch(watch),
         coverage: surroundings::coverage(watch, &period),
@@ -271,6 +272,12 @@ fn argv_b64(content: &ImageContent) -> Option<String> {
 /// Text as it is; bytes that are none with `\xHH` for what is not.
 fn text_of(word: &[u8]) -> String {
     std::str::from_utf8(word).map_or_else(|_| escape(word).to_string(), str::to_owned)
+}
+
+/// The words of a command line, safe to print.
+fn line_of(argv: &[OsString]) -> String {
+    let words: Vec<&[u8]> = argv.iter().map(|word| word.as_encoded_bytes()).collect();
+    escape(&words.join(&b' ')).to_string()
 }
 
 fn statements(watch: &Watch, period: &Period, bill: &Bill<Party>) -> Vec<report::Gpu> {

@@ -37,11 +37,14 @@ pub(super) fn possibly_lost(watch: &Watch, period: &Period, gpu: &GpuRows) -> Op
     gpu.sight.possibly_lost(&asked(watch, period, gpu), watch.host().coverage())
 }
 
-/// Final rows that should have a name and have none.
-pub(super) fn missed(watch: &Watch) -> u64 {
+/// Final rows that should have a name and have none. Where no GPU's rows were ever read there was
+/// nothing to miss, and nobody knows what would have been.
+pub(super) fn missed(watch: &Watch) -> Option<u64> {
+    let mut gpus = watch.host().gpus().values();
+    gpus.find(|gpu| gpu.dead_rows_max.is_some())?;
     let settlements = watch.entries.iter().map(|entry| &entry.settlement);
     let missed = missed_in_coverage(settlements, &watch.host().coverage_in_all());
-    u64::try_from(missed).unwrap_or(u64::MAX)
+    Some(u64::try_from(missed).unwrap_or(u64::MAX))
 }
 
 /// Coverage with all its gaps, those of events and those of each GPU's rows.

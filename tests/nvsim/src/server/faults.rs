@@ -186,6 +186,7 @@ impl Server {
             }
             Fault::StructVersion { code } => self.faults.version_code = code,
             Fault::Heal => self.heal(),
+            Fault::Pending => return Ok(self.faults.after.len().to_string()),
             Fault::Clients => {
                 let pids: BTreeSet<u32> = self.clients.values().copied().collect();
                 return Ok(pids.len().to_string());
