@@ -12,7 +12,7 @@ use crate::privilege::can_trace;
 use crate::support::{PATIENCE, Sim, poll};
 
 /// A daemon that has seen every GPU.
-fn watching<'sim>(setup: Setup<'sim>) -> Daemon<'sim> {
+fn watching(setup: Setup<'_>) -> Daemon<'_> {
     let daemon = setup.start();
     daemon.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
     daemon
@@ -146,12 +146,14 @@ fn a_row_whose_process_was_forgotten_under_a_bound_is_identity_evicted() {
     billed(&sim, daemon).nameless(pid, "identity-evicted");
 }
 
+/// One hour.
+const HOUR_US: u64 = 3_600_000_000;
+
 #[test]
 fn a_row_whose_start_no_clock_ever_showed_is_pid_ambiguous_and_disputed() {
     if !can_trace("a_row_whose_start_no_clock_ever_showed_is_pid_ambiguous_and_disputed") {
         return;
     }
-    const HOUR_US: u64 = 3_600_000_000;
     let clocks = tempfile::tempdir().unwrap();
     let path = |name: &str| clocks.path().join(name);
     let shift = |name: &str, us: u64| {

@@ -185,9 +185,9 @@ fn install(filter: &[libc::sock_filter]) -> io::Result<()> {
         len: u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: filter.as_ptr().cast_mut(),
     };
-    let (mode, flag) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    let (doing, flag) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
     // SAFETY: the kernel copies the program, which lives until this returns.
-    let made = unsafe { libc::syscall(libc::SYS_seccomp, mode, flag, &raw const program) };
+    let made = unsafe { libc::syscall(libc::SYS_seccomp, doing, flag, &raw const program) };
     let made = RawFd::try_from(made).map_err(|_| io::ErrorKind::InvalidData)?;
     if made < 0 {
         return Err(io::Error::last_os_error());
