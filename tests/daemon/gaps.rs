@@ -152,8 +152,12 @@ fn a_driver_torn_down_under_an_open_row_is_epoch_broken() {
         "it is open",
         |figures| matches!(figures, Figures::Open(open) if open.pid.0 == pid),
     );
+    // Nobody sees that the mode was off in between.
+    sim.fault("code nvmlDeviceGetAccountingMode --code 999");
+    sim.reads_pass(1);
     sim.fault("reset");
     sim.fault("accounting on");
+    sim.fault("heal");
     let billed = billed(&sim, daemon, GapCause::EpochBroken);
     assert!(billed.causes(0).contains(&"epoch-broken"));
     assert!(billed.gpu_ms(0, "uncovered_ms") > 0, "{}", billed.bill["gpus"]);
