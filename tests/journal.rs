@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::arithmetic_side_effects,
