@@ -12,8 +12,15 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/billed.rs"]
+mod billed;
+#[cfg(test)]
 #[path = "support/booked.rs"]
 mod booked;
+#[cfg(test)]
+#[expect(dead_code, reason = "what only the tests of the journal need is here as well")]
+#[path = "support/calls.rs"]
+mod calls;
 #[cfg(test)]
 #[path = "support/daemon.rs"]
 mod daemon;
@@ -44,11 +51,26 @@ mod driver;
 #[path = "daemon/faults.rs"]
 mod faults;
 #[cfg(test)]
+#[path = "daemon/gaps.rs"]
+mod gaps;
+#[cfg(test)]
 #[path = "daemon/life.rs"]
 mod life;
 #[cfg(test)]
 #[path = "daemon/metered.rs"]
 mod metered;
 #[cfg(test)]
+#[path = "daemon/points.rs"]
+mod points;
+#[cfg(test)]
+#[path = "daemon/reasons.rs"]
+mod reasons;
+#[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
+#[cfg(test)]
+#[path = "daemon/traps.rs"]
+mod traps;
+#[cfg(test)]
+#[path = "daemon/unknowns.rs"]
+mod unknowns;

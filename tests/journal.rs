@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::arithmetic_side_effects,
@@ -21,6 +22,8 @@ mod made;
 #[path = "support/skip.rs"]
 mod skip;
 
+#[path = "support/calls.rs"]
+mod calls;
 #[path = "journal/child.rs"]
 mod child;
 #[path = "journal/disk.rs"]
@@ -29,3 +32,9 @@ mod disk;
 mod holders;
 #[path = "journal/kill.rs"]
 mod kill;
+#[path = "journal/points.rs"]
+mod points;
+#[path = "journal/power.rs"]
+mod power;
+#[path = "journal/reboot.rs"]
+mod reboot;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpu_ledger::journal::Figures;
 use gpu_ledger::unknown::GapCause;
 
+use crate::billed::Billed;
 use crate::booked::Books;
 use crate::daemon::{Setup, assert_sound, journal};
 use crate::privilege::can_trace;
@@ -65,6 +66,7 @@ fn what_has_no_room_in_the_queue_is_a_gap_and_is_read_and_booked_again() {
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
     let overflow = books.gaps_of(GapCause::QueueOverflow);
     assert!(overflow.iter().any(|gap| gap.size > Some(0)), "{:?}", books.gaps);
+    Billed::of(&sim).gap("queue-overflow");
     assert_eq!(books.conflicts, 0);
     assert_sound(&state);
 }
@@ -128,6 +130,7 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
     let gaps = books.gaps_of(GapCause::DiskFull);
     assert!(gaps.len() >= 2 && gaps.iter().all(|gap| gap.from <= gap.to), "{gaps:?}");
+    Billed::of(&sim).gap("disk-full");
     assert_sound(&state);
 }
 

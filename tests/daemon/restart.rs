@@ -57,23 +57,39 @@ fn killed_at_random_points_it_books_everything_once() {
     if !can_trace("killed_at_random_points_it_books_everything_once") {
         return;
     }
+    let each = kills().div_ceil(HOSTS);
+    let rows: usize = std::thread::scope(|scope| {
+        let hosts: Vec<_> = (0..HOSTS)
+            .map(|host| scope.spawn(move || killed_again_and_again(host, each)))
+            .collect();
+        hosts.into_iter().map(|host| host.join().unwrap()).sum()
+    });
+    println!("{rows} rows over {} kills", each * HOSTS);
+}
+
+/// Kills one daemon after the other on one journal, while jobs come and go; how many there were.
+fn killed_again_and_again(host: u64, kills: u64) -> usize {
     let sim = Sim::start(&["--gpus", "1"]);
-    // The first one covers what follows.
-    Setup::on(&sim).start().kill();
-    let mut random = random(0x5eed);
-    for number in 0..kills() {
+    // The first one covers what follows, as soon as the journal says so.
+    let first = Setup::on(&sim).start();
+    first.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
+    first.kill();
+    let mut random = random(0x5eed + host);
+    let mut killed = Vec::new();
+    for number in 0..kills {
         let mut jobs = Vec::new();
         // While it starts, or while it works.
         let (daemon, until) = if number % 2 == 0 {
-            (Setup::on(&sim).spawn(), random(500))
+            (Setup::on(&sim).spawn(), random(400))
         } else {
-            (Setup::on(&sim).start(), random(300))
+            (Setup::on(&sim).start(), random(150))
         };
         for at in (0..until).step_by(50) {
-            jobs.push(sim.work(&format!("--ms {}", 1 + random(60))));
+            jobs.push(sim.work(&format!("--ms {}", 1 + random(40))));
             std::thread::sleep(Duration::from_millis(50.min(until - at)));
         }
         daemon.kill();
+        killed.push(jiff::Timestamp::now().as_microsecond());
         jobs.into_iter().for_each(crate::support::Job::wait);
     }
     let daemon = Setup::on(&sim).start();
@@ -91,13 +107,27 @@ fn killed_at_random_points_it_books_everything_once() {
     daemon.stop();
     let books = Books::of(&journal(&state));
     assert_eq!(books.faults(&truth), Vec::<String>::new(), "{} rows", truth.len());
-    assert!(books.conflicts == 0, "{}", books.conflicts);
+    assert_eq!(books.conflicts, 0);
+    // Every absence is a gap: nobody was there just after each kill.
+    let down = books.gaps_of(GapCause::AgentDown);
+    for moment in killed {
+        let moment = u64::try_from(moment).unwrap();
+        let in_gap = down.iter().any(|gap| (gap.from.wall.0..=gap.to.wall.0).contains(&moment));
+        assert!(in_gap, "killed at {moment}: {down:?}");
+    }
+    let predates = Some(NamelessReason::PredatesCoverage);
+    assert!(books.settled.iter().all(|one| one.account.unattributed() != predates));
+    // Every hash, every sum, and all that is derived from them.
     assert_sound(&state);
+    truth.len()
 }
 
-/// How often it is killed: a few times wherever tests run, and as often as asked in a long run.
+/// Journals that are written at the same time: a daemon mostly waits, and the machine need not.
+const HOSTS: u64 = 4;
+
+/// How often one is killed: so often wherever tests run, and as often as asked in a long run.
 fn kills() -> u64 {
-    const USUAL: u64 = 24;
+    const USUAL: u64 = 200;
     match std::env::var("GPU_LEDGER_TEST_KILLS") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => USUAL,

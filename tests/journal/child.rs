@@ -6,11 +6,13 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 
-use gpu_ledger::journal::store::{Outcome, StateDir, Store, StoreError};
+use gpu_ledger::journal::store::{Outcome, Reader, StateDir, Store, StoreError};
 use gpu_ledger::unknown::GapCause;
 
+use crate::calls::{self, Change, Verdict};
 use crate::made::{self, EPOCH_MS, Job};
 
 const ROLE: &str = "GPU_LEDGER_TEST_ROLE";
@@ -31,8 +33,26 @@ pub(crate) struct Writer {
     pub(crate) lines: BufReader<ChildStdout>,
 }
 
-/// Starts a child in a role: `write` until killed, `forty` or `four` batches, or `hold` until its input ends.
+/// Starts a child in a role: `write` until killed, `forty` or `four` batches, `hold` until its input ends,
+/// `all` that a writer can do, `long` until the log was moved, or `read`.
 pub(crate) fn start(role: &str, directory: &Path, variables: &[(&str, &OsStr)]) -> Writer {
+    spawn(command(role, directory, variables))
+}
+
+/// The same, with every change to the directory or the one above it judged before it is made.
+pub(crate) fn start_judged(
+    role: &str,
+    directory: &Path,
+    judge: impl FnMut(Change) -> Verdict + Send + 'static,
+) -> (Writer, JoinHandle<()>) {
+    let mut command = command(role, directory, &[]);
+    calls::ask(&mut command);
+    let writer = spawn(command);
+    let judging = calls::judge(&writer.process, directory.parent().unwrap(), judge);
+    (writer, judging)
+}
+
+fn command(role: &str, directory: &Path, variables: &[(&str, &OsStr)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "child::works", "--nocapture", "--test-threads=1"])
@@ -42,6 +62,10 @@ pub(crate) fn start(role: &str, directory: &Path, variables: &[(&str, &OsStr)]) 
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
+    command
+}
+
+fn spawn(mut command: Command) -> Writer {
     let mut process = command.spawn().unwrap();
     let lines = BufReader::new(process.stdout.take().unwrap());
     Writer { process, lines }
@@ -63,13 +87,17 @@ impl Writer {
     }
 
     /// Everything it still says, until it ends.
-    pub(crate) fn rest(mut self) -> Vec<String> {
+    pub(crate) fn rest(self) -> Vec<String> {
+        self.ended().0
+    }
+
+    /// The same, and how it ended.
+    pub(crate) fn ended(mut self) -> (Vec<String>, ExitStatus) {
         let mut lines = Vec::new();
         while let Some(line) = self.line() {
             lines.push(line);
         }
-        self.process.wait().unwrap();
-        lines
+        (lines, self.process.wait().unwrap())
     }
 }
 
@@ -87,7 +115,12 @@ fn works() {
         // Only started by other tests.
         return;
     };
-    let mut store = match Store::open(&StateDir::at(directory)) {
+    let (role, dir) = (role.to_str().unwrap(), StateDir::at(directory));
+    if role == "read" {
+        let end = Reader::open(&dir).and_then(|reader| reader.end());
+        return say(&end.map_or_else(|error| format!("error {error}"), |_| "read".to_owned()));
+    }
+    let mut store = match Store::open(&dir) {
         Ok((store, _)) => store,
         Err(StoreError::Held { holder, .. }) => {
             return say(&format!("held {}", holder.map_or(0, |pid| pid)));
@@ -95,13 +128,25 @@ fn works() {
         Err(error) => return say(&format!("error {error}")),
     };
     say(&format!("open {}", std::process::id()));
-    match role.to_str().unwrap() {
+    match role {
         "hold" => {
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         "write" => write(&mut store, u32::MAX, 7),
         "forty" => write(&mut store, 40, 20),
         "four" => write(&mut store, 4, 4),
+        // So many pages that they are moved out of the log on the way, and some more.
+        "long" => write(&mut store, 90, 20),
+        "all" => {
+            write(&mut store, 3, 3);
+            let gap = made::gap(GapCause::DiskFull, EPOCH_MS, EPOCH_MS + 1);
+            store.append_from_reserve(vec![gap]).unwrap();
+            let key = store.commitment_key().clone();
+            let kept = job(1).draft(Some(&key)).argv.unwrap();
+            store.forget_argv(&[kept.commitment]).unwrap();
+            write(&mut store, 2, 2);
+            store.close().unwrap();
+        }
         role => panic!("no role {role}"),
     }
 }

@@ -19,6 +19,7 @@
 )]
 mod made;
 
+use std::io::Read as _;
 use std::time::Instant;
 
 use gpu_ledger::bill::ledger::Ledger;
@@ -49,13 +50,14 @@ fn main() {
             let from = EPOCH_MS + DAYS / 2 * DAY_MS;
             period(&StateDir::at(path), from, from + DAY_MS);
         }
+        ["watch", path] => return watch(&StateDir::at(path)),
         ["all", path] => period(&StateDir::at(path), 0, u64::MAX),
         ["bill-day", path] => {
             let from = EPOCH_MS + DAYS / 2 * DAY_MS;
             bill(&StateDir::at(path), from, from + DAY_MS);
         }
         ["bill-all", path] => bill(&StateDir::at(path), EPOCH_MS, EPOCH_MS + 2 * DAYS * DAY_MS),
-        _ => panic!("fill DIR COUNT BATCH, or open, day, all, bill-day or bill-all and DIR"),
+        _ => panic!("fill DIR COUNT BATCH, or open, day, all, bill-day, bill-all or watch and DIR"),
     }
     println!("rss_kib {}", status("VmRSS"));
     println!("peak_kib {}", status("VmHWM"));
@@ -102,6 +104,36 @@ fn fill(dir: &StateDir, count: u32, batch: u32) {
     println!("wal_bytes_max {wal_bytes}");
     store.close().unwrap();
     println!("file_bytes {}", std::fs::metadata(dir.journal()).unwrap().len());
+}
+
+/// Says of every settlement that is entered from now on when it was first seen: pid, start and that moment, in
+/// microseconds. An empty line when it begins; ends with its input.
+fn watch(dir: &StateDir) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        ENDS.store(true, Ordering::Relaxed);
+    });
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let journal = rusqlite::Connection::open_with_flags(dir.journal(), flags).unwrap();
+    let last = "SELECT coalesce(max(seq), 0) FROM settlement";
+    let mut last: u64 = journal.query_row(last, [], |row| row.get(0)).unwrap();
+    println!();
+    let sql = "SELECT seq, pid, start_us FROM settlement WHERE seq > ? ORDER BY seq";
+    let mut statement = journal.prepare(sql).unwrap();
+    while !ENDS.load(Ordering::Relaxed) {
+        let rows = statement.query_map([last], |row| {
+            Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?))
+        });
+        let rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
+        let seen = jiff::Timestamp::now().as_microsecond();
+        for (seq, pid, start) in rows {
+            println!("{pid} {start} {seen}");
+            last = seq;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 fn open(dir: &StateDir) {

@@ -5,11 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpu_ledger::journal::store::{Reader, StateDir, check};
 use gpu_ledger::journal::{Entry, Figures};
 
+use crate::calls::{self, Change, Verdict};
 use crate::privilege::UNDISTURBED;
 use crate::support::{PATIENCE, Sim, poll};
 
@@ -25,6 +27,7 @@ pub(crate) struct Setup<'sim> {
     config: String,
     state: PathBuf,
     capabilities: &'static str,
+    before: Vec<OsString>,
     environment: Vec<(&'static str, OsString)>,
 }
 
@@ -58,6 +61,7 @@ impl<'sim> Setup<'sim> {
             config: String::new(),
             state,
             capabilities: CAPABILITIES,
+            before: Vec::new(),
             environment: Vec::new(),
         }
     }
@@ -74,6 +78,18 @@ impl<'sim> Setup<'sim> {
         self
     }
 
+    /// With these capabilities instead of its unit's.
+    pub(crate) fn capabilities(mut self, capabilities: &'static str) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Behind these words, which root runs.
+    pub(crate) fn behind(mut self, words: &[&str]) -> Self {
+        self.before.extend(words.iter().map(OsString::from));
+        self
+    }
+
     /// Sets a variable of its environment.
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.environment.push((name, value.into()));
@@ -82,6 +98,7 @@ impl<'sim> Setup<'sim> {
 
     fn command(&self) -> Command {
         let mut words: Vec<OsString> = UNDISTURBED.map(OsString::from).into();
+        words.extend(self.before.iter().cloned());
         let user = NOBODY.to_string();
         words.extend(
             ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"].map(Into::into),
@@ -113,6 +130,20 @@ impl<'sim> Setup<'sim> {
 
     /// Starts it.
     pub(crate) fn spawn(self) -> Daemon<'sim> {
+        self.spawn_with(|_| {})
+    }
+
+    /// Starts it, with every change to its state directory judged before it is made.
+    pub(crate) fn spawn_judged(
+        self,
+        judge: impl FnMut(Change) -> Verdict + Send + 'static,
+    ) -> (Daemon<'sim>, JoinHandle<()>) {
+        let daemon = self.spawn_with(calls::ask);
+        let judging = calls::judge(&daemon.child, &daemon.state, judge);
+        (daemon, judging)
+    }
+
+    fn spawn_with(self, complete: impl FnOnce(&mut Command)) -> Daemon<'sim> {
         let folder = self.sim.folder();
         std::fs::write(self.config_file(), &self.config).unwrap();
         let (notify, log) = (folder.join("notify"), folder.join("log"));
@@ -123,6 +154,7 @@ impl<'sim> Setup<'sim> {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let mut command = self.command();
         command.env("NOTIFY_SOCKET", &notify).env("WATCHDOG_USEC", "1000000").stderr(file);
+        complete(&mut command);
         let child = command.spawn().unwrap();
         let config = self.config_file();
         let Self { sim, state, .. } = self;
@@ -178,8 +210,13 @@ impl Daemon<'_> {
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        self.try_signal(signal).unwrap();
+    }
+
+    /// Where it still runs.
+    pub(crate) fn try_signal(&self, signal: rustix::process::Signal) -> rustix::io::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
+        rustix::process::kill_process(pid, signal)
     }
 
     /// SIGKILL.

@@ -22,6 +22,10 @@ pub struct Wanted {
     pub pace: Option<Awaited>,
 }
 
+/// How long the dead are kept where there is no driver to ask. One that was not open yet, or comes only now,
+/// has kept rows of those that ended shortly before; it is looked for at least this often.
+const UNREAD_NS: u64 = 10_000_000_000;
+
 impl Host {
     /// Applies events up to a moment, and asks for the reads that exits make useful.
     pub(super) fn absorb(&mut self, lost: bool, until: Option<BootNs>) {
@@ -61,8 +65,8 @@ impl Host {
         self.awaiting_row.extend(touching.map(|exit| (exit.key, now)));
         self.bound_awaited();
         if self.gpus.is_empty() {
-            // Nobody will ever ask for a name.
-            self.processes.forget(now, &BTreeSet::new());
+            let before = BootNs(now.0.saturating_sub(UNREAD_NS));
+            self.processes.forget(before, &BTreeSet::new());
         }
     }
 

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::witness::{self, Witness};
-use super::{Event, Exec, Exit, Fork, KernelError, Subject, Tracer, WireError};
+use super::{ArgvState, Event, Exec, Exit, Fork, KernelError, Subject, Tracer, WireError};
 use crate::clock::Clock;
 use crate::unit::{BootNs, Pid};
 
@@ -20,6 +20,8 @@ use crate::unit::{BootNs, Pid};
 /// follows the end of its input.
 const WAIT_NS_MAX: u64 = 5_000_000_000;
 const POLL: Duration = Duration::from_millis(2);
+/// How many children are tried where a crowd of other processes fills the ring, so that argv is shed.
+const CHILDREN_MAX: u32 = 20;
 
 /// The child to run: any program that reads its standard input to the end and then exits with
 /// status 0. Usually this very program with a hidden argument.
@@ -89,8 +91,26 @@ pub fn run(
     proc_root: &Path,
     mut each: impl FnMut(Result<Event, WireError>),
 ) -> Result<SelfTest, KernelError> {
+    for _ in 1..CHILDREN_MAX {
+        let (test, was_shed) = run_one(tracer, known, proc_root, &mut each)?;
+        if !was_shed || !test.passed() {
+            return Ok(test);
+        }
+    }
+    run_one(tracer, known, proc_root, &mut each).map(|(test, _)| test)
+}
+
+/// Runs one child; whether its arguments were left out for want of room.
+fn run_one(
+    tracer: &mut Tracer,
+    known: &KnownChild,
+    proc_root: &Path,
+    each: &mut impl FnMut(Result<Event, WireError>),
+) -> Result<(SelfTest, bool), KernelError> {
     let clock = Clock::system();
     let begun = clock.now().boot;
+    // Room for the child's records.
+    tracer.drain(&mut *each);
     let mut child = spawn(known)?;
     let pid = Pid(child.id());
     let mut seen = Seen::default();
@@ -117,7 +137,8 @@ pub fn run(
     });
     let interval = (begun, clock.now().boot);
     let raw_status = std::os::unix::process::ExitStatusExt::into_raw(status);
-    Ok(judge(&seen, &witness?, known, interval, raw_status))
+    let was_shed = seen.exec.as_ref().is_some_and(|exec| exec.argv.state == ArgvState::Shed);
+    Ok((judge(&seen, &witness?, known, interval, raw_status), was_shed))
 }
 
 #[expect(
@@ -205,9 +226,13 @@ fn compare_subject(
 }
 
 fn compare_image(test: &mut SelfTest, exec: &Exec, witness: &Witness, known: &KnownChild) {
-    compare(test, "exec", "argv", &exec.argv.bytes.as_ref(), &witness.argv.as_slice());
-    let length = u64::try_from(witness.argv.len()).ok();
-    compare(test, "exec", "argv length", &exec.argv.true_length, &length);
+    if exec.argv.state == ArgvState::Shed {
+        note_unconfirmed(test, "argv", "the ring was nearly full, and arguments are shed first");
+    } else {
+        compare(test, "exec", "argv", &exec.argv.bytes.as_ref(), &witness.argv.as_slice());
+        let length = u64::try_from(witness.argv.len()).ok();
+        compare(test, "exec", "argv length", &exec.argv.true_length, &length);
+    }
     let filename = known.program.as_os_str().as_bytes();
     compare(test, "exec", "file name", &exec.filename.as_ref(), &filename);
     let recorded = exec.exe.map(|(device, inode)| witness::FileIdentity { device, inode });

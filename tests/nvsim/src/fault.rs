@@ -258,6 +258,16 @@ pub enum Fault {
         /// On or off.
         switch: Switch,
     },
+    /// Give no start time of any row
+    NoStartTime {
+        /// On or off.
+        switch: Switch,
+    },
+    /// Give another length of dead rows than before
+    LongerRows {
+        /// On or off.
+        switch: Switch,
+    },
     /// Report an Xid to whoever waits for events
     Xid {
         /// The number.

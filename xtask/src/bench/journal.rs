@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
+use super::daemon::{self, OnTheBill};
 use super::statistics::median;
 use super::text::{complain, decimal, say, table};
 use super::{build, events, page};
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     /// How often the journal is opened and read; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
+    /// GPU jobs that the daemon books on it afterwards, beside the simulated driver; 0 leaves the daemon out
+    #[arg(long, default_value_t = 500)]
+    jobs: u64,
     /// Where the journal is made, and removed again; its file system is what is measured
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -59,7 +63,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             rounds.entry(what).or_default().push(one(&program, &[what, text(&state)?])?);
         }
     }
-    let report = render(options, &filled, &rounds, &load_before)?;
+    let on_the_bill = if options.jobs > 0 {
+        complain(&format!("{} jobs under the daemon", grouped(options.jobs)));
+        Some(daemon::measure(folder.path(), &state, &program, options.jobs)?)
+    } else {
+        None
+    };
+    let report = render(options, &filled, &rounds, on_the_bill.as_ref(), &load_before)?;
     say(&report);
     let output = options.output.clone().unwrap_or_else(events::default_output);
     page::write(&output, "journal", &section(&report))?;
@@ -111,6 +121,7 @@ fn render(
     options: &Options,
     filled: &Said,
     rounds: &BTreeMap<&str, Vec<Said>>,
+    on_the_bill: Option<&OnTheBill>,
     load_before: &str,
 ) -> anyhow::Result<String> {
     let of = |what: &str| rounds.get(what).map(Vec::as_slice).context("no rounds");
@@ -160,6 +171,11 @@ fn render(
     row("peak RSS of the writer".to_owned(), mib(value(filled, "peak_kib")?), "", true);
     row("peak RSS of a bill of all".to_owned(), mib(worst(bill_all, "peak_kib")?), "", true);
     row("peak RSS of reading all".to_owned(), mib(worst(all, "peak_kib")?), "", true);
+    if let Some(measured) = on_the_bill {
+        for [what, measured, aim, is_met] in of_daemon(measured)? {
+            rows.push(vec![what, measured, aim, is_met]);
+        }
+    }
     let mut lines = events::surroundings_without_peers()?;
     lines.push(format!("load average before {load_before}, after {}", events::load_average()?));
     lines.push(format!(
@@ -168,6 +184,45 @@ fn render(
         options.rounds
     ));
     Ok(format!("{}\n\n{}", lines.join("\n"), table(&rows)))
+}
+
+/// Rows about the daemon.
+fn of_daemon(measured: &OnTheBill) -> anyhow::Result<Vec<[String; 4]>> {
+    let us = |percent| measured.percentile_us(percent).context("no jobs");
+    let ms = |us: u64| format!("{} ms", decimal(us, 1_000, 1));
+    let ring_kib = measured.ring_bytes / 1_024;
+    let net = |kib: u64| kib.saturating_sub(ring_kib * 2);
+    let mib = |kib: u64| format!("{} MiB", decimal(kib, KIB_PER_MIB, 1));
+    let plain =
+        |what: &str, measured: String| [what.to_owned(), measured, String::new(), String::new()];
+    let aimed = |what: &str, measured: String, aim: &str, is_met: bool| {
+        [what.to_owned(), measured, aim.to_owned(), met(is_met)]
+    };
+    let jobs = u64::try_from(measured.latency_us.len())?;
+    let memory = measured.memory;
+    Ok(vec![
+        plain("row final to on the bill, median", ms(us(50)?)),
+        aimed(
+            &format!("row final to on the bill, p99 of {}", grouped(jobs)),
+            ms(us(99)?),
+            "< 250 ms",
+            us(99)? < 250_000,
+        ),
+        plain("row final to on the bill, worst", ms(us(100)?)),
+        aimed(
+            "RSS of the daemon on this journal, net of twice the ring",
+            mib(net(memory.now_kib)),
+            "≤ 32 MiB",
+            net(memory.now_kib) <= 32 * KIB_PER_MIB,
+        ),
+        aimed(
+            "the same at its peak",
+            mib(net(memory.peak_kib)),
+            "≤ 32 MiB",
+            net(memory.peak_kib) <= 32 * KIB_PER_MIB,
+        ),
+        plain("the ring", mib(ring_kib)),
+    ])
 }
 
 fn section(report: &str) -> String {
@@ -180,4 +235,6 @@ fn section(report: &str) -> String {
 const EXPLANATION: &str = "\
 Every figure is of a process of its own that does nothing else. Reading is what `bill` does before it adds \
 up: open, prove the segments, read and hash again every entry that bears on the period, follow their chain \
-and decode them; a bill is that, the adding up and the page. Writing is until the transaction is on the disk, the checkpoints among them included.\n";
+and decode them; a bill is that, the adding up and the page. Writing is until the transaction is on the disk, the checkpoints among them included. The daemon is the release build on that same journal, with jobs of 5 ms whose \
+descriptors the simulated driver closes up to 20 ms late. A row is on the bill when another process that reads the \
+journal first sees its settlement, and final when the driver's own log says that its span ended.\n";

@@ -9,6 +9,7 @@
 )]
 
 mod build;
+mod daemon;
 mod events;
 mod guard;
 mod journal;

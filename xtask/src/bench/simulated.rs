@@ -1,5 +1,6 @@
 //! The simulated driver under a storm: the product reads it while GPU jobs run among the processes.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const JOB_LIMIT: Duration = Duration::from_secs(30);
 const JOB: [&str; 4] = ["--ms", "5", "--mem-mib", "64"];
 
 /// A running simulated driver.
-struct Simulator {
+pub(super) struct Simulator {
     server: Guarded,
     binary: PathBuf,
     socket: PathBuf,
@@ -47,6 +48,16 @@ pub(super) struct DriverCost {
 
 impl Simulator {
     fn start(binary: &Path, folder: &Path, gpus: u64) -> anyhow::Result<Self> {
+        Self::start_with(binary, folder, gpus, [])
+    }
+
+    /// With more arguments of its command line.
+    pub(super) fn start_with<'a>(
+        binary: &Path,
+        folder: &Path,
+        gpus: u64,
+        arguments: impl IntoIterator<Item = &'a OsStr>,
+    ) -> anyhow::Result<Self> {
         let socket = folder.join("nvsim.socket");
         let server = Guarded::start(
             Command::new(binary)
@@ -54,6 +65,7 @@ impl Simulator {
                 .arg("--socket")
                 .arg(&socket)
                 .args(["--gpus", &gpus.to_string()])
+                .args(arguments)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null()),
         )?;
@@ -67,7 +79,12 @@ impl Simulator {
         Ok(simulator)
     }
 
-    fn job(&self, number: u64) -> anyhow::Result<Guarded> {
+    /// Where it listens.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub(super) fn job(&self, number: u64) -> anyhow::Result<Guarded> {
         let gpu = number.checked_rem(self.gpus).context("a simulated driver without GPUs")?;
         Guarded::start(
             Command::new(&self.binary)

@@ -237,5 +237,8 @@ fn exchange(database: Database, place: &Place) -> Result<(), StoreError> {
     }
     let path = database.path;
     database.connection.close().map_err(|(_, cause)| failed(&path)(cause))?;
+    // That the old log is gone is on the disk before the next journal has its name: after a power failure
+    // the one must never lie beside the other.
+    place.sync()?;
     place.rename(NEXT, JOURNAL)
 }

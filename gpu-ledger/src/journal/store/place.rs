@@ -125,6 +125,15 @@ impl Place {
             // Whatever the umask took away.
             let private = Mode::from_raw_mode(DIRECTORY_MODE);
             rustix::fs::fchmod(&place.directory, private).map_err(io("chmod", &place.path))?;
+            // Else it may be gone after a power failure, with everything that was synced in it.
+            let above = rustix::fs::openat(
+                &place.directory,
+                "..",
+                OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY,
+                Mode::empty(),
+            );
+            let synced = above.and_then(rustix::fs::fsync);
+            synced.map_err(io("sync the directory above", &place.path))?;
         }
         place.refuse_what_others_can_write()?;
         let found = rustix::fs::fstatfs(&place.directory).map_err(io("look at", &place.path))?;

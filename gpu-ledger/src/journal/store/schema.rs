@@ -62,8 +62,9 @@ pub(super) fn make_in_place(place: &Place, name: &str) -> Result<(), StoreError>
 /// SQLite looks, not we: closing a descriptor of our own would drop the locks that other connections of
 /// this process hold on the file (<https://www.sqlite.org/howtocorrupt.html>, 2.2).
 ///
-/// With `others_write` somebody may be moving the log into the file just now: without a lock it can then look
-/// damaged for a moment. Whether it is, a connection that takes its locks has to say, and reads only.
+/// Where the log was being moved into the file, by somebody who still is at it or was killed, the file by itself
+/// looks damaged. Whether it is, a connection that takes its locks and reads the log has to say, and one
+/// that reads only. With `others_write` the caller's own next one is such a connection.
 pub(super) fn refuse_foreign(path: &Path, others_write: bool) -> Result<(), StoreError> {
     let foreign = |what: &str| StoreError::Foreign { path: path.to_owned(), what: what.to_owned() };
     let found = std::fs::metadata(path).map_err(|cause| StoreError::Io {
@@ -90,8 +91,25 @@ pub(super) fn refuse_foreign(path: &Path, others_write: bool) -> Result<(), Stor
         {
             Ok(())
         }
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if error.code == rusqlite::ErrorCode::DatabaseCorrupt =>
+        {
+            match with_its_log(path).map_err(failed(path))? {
+                APPLICATION_ID => Ok(()),
+                _ => Err(foreign("it is the database of another program")),
+            }
+        }
         Err(cause) => Err(failed(path)(cause)),
     }
+}
+
+/// Whose a database is whose log was not moved to its end. Read-only: what is unfinished stays so.
+fn with_its_log(path: &Path) -> rusqlite::Result<u32> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
 /// A connection that takes no lock, makes no file, and sees no write-ahead log.

@@ -42,6 +42,8 @@ pub(super) enum Oddity {
     DriverNotLoaded,
     NoGpu,
     Sentinels,
+    NoStartTime,
+    LongerRows,
 }
 
 /// Everything that is switched away from the driver's usual behaviour.
@@ -76,6 +78,8 @@ fn oddity(fault: &Fault) -> Option<(Oddity, bool)> {
         Fault::DriverNotLoaded { switch } => (Oddity::DriverNotLoaded, switch.is_on()),
         Fault::NoGpu { switch } => (Oddity::NoGpu, switch.is_on()),
         Fault::Sentinels { switch } => (Oddity::Sentinels, switch.is_on()),
+        Fault::NoStartTime { switch } => (Oddity::NoStartTime, switch.is_on()),
+        Fault::LongerRows { switch } => (Oddity::LongerRows, switch.is_on()),
         Fault::EmptyList { answer } => {
             (Oddity::EmptyListIsInsufficient, *answer == EmptyList::Insufficient)
         }

@@ -14,6 +14,8 @@ const NOT_AVAILABLE_32: u64 = 0xffff_ffff;
 const NOT_AVAILABLE_64: u64 = u64::MAX;
 /// What a size query of the per-process samples says, whatever there is (seen by go-nvml).
 const PROCESS_SAMPLES_SIZE: u64 = 100;
+/// By how much a row is longer that contradicts what was said of it.
+const LONGER_MS: u64 = 1_000;
 /// Processes that one list of running ones holds (`NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT`).
 const RUNNING_MAX: usize = 950;
 
@@ -110,12 +112,13 @@ impl Device<'_> {
         };
         let or =
             |value: u64, mark: u64| if self.faults.has(Oddity::Sentinels) { mark } else { value };
+        let is_longer = !stats.running && self.faults.has(Oddity::LongerRows);
         Answer::of(vec![
             or(u64::from(stats.gpu_percent), NOT_AVAILABLE_32),
             or(u64::from(stats.memory_percent), NOT_AVAILABLE_32),
             or(stats.memory_peak_bytes, NOT_AVAILABLE_64),
-            stats.time_ms,
-            stats.start_us,
+            stats.time_ms + u64::from(is_longer) * LONGER_MS,
+            if self.faults.has(Oddity::NoStartTime) { 0 } else { stats.start_us },
             u64::from(stats.running),
             stats.samples,
             stats.gpu_util_sum,

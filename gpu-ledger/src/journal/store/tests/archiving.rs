@@ -7,7 +7,7 @@ use crate::journal::store::{Outcome, Reader, Store, StoreError, archive, check, 
 use crate::unit::WallUs;
 
 /// A journal with something open in its first entry, and the moment that cuts it about in the middle.
-fn journal() -> (Folder, Vec<Entry>, WallUs) {
+pub(super) fn journal() -> (Folder, Vec<Entry>, WallUs) {
     let folder = Folder::new();
     let mut store = folder.store();
     let key = store.commitment_key().clone();

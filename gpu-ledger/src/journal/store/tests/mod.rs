@@ -10,9 +10,22 @@
 #[path = "../../../../../tests/journal/made.rs"]
 mod made;
 
+#[expect(dead_code, reason = "shared with the tests of the built library and of the daemon")]
+#[expect(unsafe_code, reason = "asks the kernel for the calls of another process")]
+#[path = "../../../../../tests/support/calls.rs"]
+mod calls;
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "shared with the tests of the built library"
+)]
+#[path = "../../../../../tests/journal/reboot.rs"]
+mod reboot;
+
 mod append_only;
 mod archiving;
 mod damage;
+mod killed;
 mod model;
 
 use std::path::Path;
