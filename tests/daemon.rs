@@ -50,5 +50,8 @@ mod life;
 #[path = "daemon/metered.rs"]
 mod metered;
 #[cfg(test)]
+#[path = "daemon/reading.rs"]
+mod reading;
+#[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;

@@ -15,11 +15,14 @@ mod begin;
 mod calls;
 mod client;
 mod end;
+mod fold;
+mod fresh;
 mod meters;
 mod notify;
 mod offline;
 mod options;
 mod overflow;
+mod places;
 mod queue;
 mod request;
 mod rows;
@@ -27,6 +30,7 @@ mod signals;
 mod socket;
 mod start;
 mod status;
+mod stream;
 mod tally;
 mod turn;
 mod writer;
@@ -49,6 +53,7 @@ use self::request::Call;
 pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
+pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
 use crate::clock::Clock;
 use crate::config::{Config, Reload};
@@ -127,6 +132,7 @@ struct Daemon {
     /// A call hung while the driver was closed: it is opened again as soon as it can be.
     reopens: bool,
     releases: Vec<Release>,
+    fresh: fresh::Fresh,
     calls: mpsc::Receiver<Call>,
     /// Who may see everything; shared with every connection.
     group: Arc<Mutex<String>>,
@@ -180,6 +186,7 @@ impl Daemon {
                 return Ok(());
             }
             self.get_ready();
+            self.see_to_marks();
             self.see_to_the_driver().await?;
             self.see_to_overflow().await?;
             self.see_to_releases().await?;

@@ -6,9 +6,10 @@ use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
 use super::lifetimes::{Class, Classes};
 use super::{
-    Account, Disputed, FORMAT, Gpu, JournalHead, LeftOut, NoDriverRow, Open, PeriodLine, Report,
-    Settled, Unattributed, VERSION,
+    Account, Disputed, FORMAT, Gpu, JournalHead, LeftOut, NoDriverRow, Open, PeriodLine, Reading,
+    ReadingLine, Report, Settled, Unattributed, VERSION,
 };
+use crate::bill::chosen::refuse_unknown_lines;
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
 use crate::bill::period::{Period, moment_of, show, zone_name};
 use crate::bill::{
@@ -59,6 +60,10 @@ pub struct Outside {
     pub missing: u64,
     /// Start of the process behind an open entry, by the entry's number, in ms since 1970.
     pub born_ms: BTreeMap<u64, u64>,
+    /// How the entries came.
+    pub reading: Reading,
+    /// What this system calls users, by the real user id.
+    pub users: BTreeMap<u32, String>,
 }
 
 /// Makes the report of a period.
@@ -79,9 +84,10 @@ pub fn report(
     let mut report = Report {
         format: FORMAT,
         version: VERSION,
-        bill_id: bill_id(ledger, ask, period, head),
+        bill_id: bill_id(ledger, ask, period, (head, outside.reading.only_uid)),
         as_of: ledger.as_of_ms().map(moment),
         journal_head: JournalHead { seq: head.seq, hash: head.hash.to_string() },
+        reading: reading(outside),
         period: period_line(ledger, ask, period),
         host: ledger.host().map(ToString::to_string),
         driver: outside.driver.clone(),
@@ -94,7 +100,7 @@ pub fn report(
             .zip(&bill.gpus)
             .map(|(gpu, line)| statement(&cut, gpu, line))
             .collect(),
-        accounts: accounts(&cut, &bill, &found, &shares),
+        accounts: accounts(&cut, &bill, &found, (&shares, &outside.users)),
         unattributed: unattributed(&bill, &shares),
         open: Vec::new(),
         unknown: Vec::new(),
@@ -119,8 +125,14 @@ pub fn report(
         lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
     };
     report.unknown = unknown(&report, missing);
-    filter(&mut report, ask, cut.gpus_left_out);
+    filter(&mut report, ask, cut.gpus_left_out)?;
     Ok(report)
+}
+
+fn reading(outside: &Outside) -> ReadingLine {
+    let Reading { through, proven, only_uid, witnessed } = outside.reading;
+    let only_user = only_uid.and_then(|uid| outside.users.get(&uid).cloned());
+    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed }
 }
 
 /// The period, from where the journal begins and up to where it speaks, where those were not asked
@@ -149,7 +161,12 @@ fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
     }
 }
 
-fn bill_id(ledger: &Ledger, ask: &Ask, period: Span, head: Head) -> String {
+fn bill_id(
+    ledger: &Ledger,
+    ask: &Ask,
+    period: Span,
+    (head, only_uid): (Head, Option<u32>),
+) -> String {
     let (from_ms, to_ms) = (period.from_ms(), period.to_ms());
     let text = format!(
         "{FORMAT} {VERSION}\n{} {}\n{from_ms} {to_ms} {}\n{:?}\n{} {}\n{:?}\n{:?}\n",
@@ -162,6 +179,8 @@ fn bill_id(ledger: &Ledger, ask: &Ask, period: Span, head: Head) -> String {
         ask.gpus,
         ask.accounts,
     );
+    // What one user sees is another bill than what all see.
+    let text = only_uid.map_or(text.clone(), |uid| format!("{text}{uid}\n"));
     sha256(text.as_bytes()).to_string().chars().take(16).collect()
 }
 
@@ -281,7 +300,12 @@ fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
     }
 }
 
-fn accounts(cut: &Cut<'_>, bill: &Bill<LineKey>, found: &Found, shares: &Shares) -> Vec<Account> {
+fn accounts(
+    cut: &Cut<'_>,
+    bill: &Bill<LineKey>,
+    found: &Found,
+    (shares, users): (&Shares, &BTreeMap<u32, String>),
+) -> Vec<Account> {
     let lines = bill.accounts.iter().filter_map(|line| {
         let name = cut.line(line.account)?;
         let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
@@ -291,6 +315,8 @@ fn accounts(cut: &Cut<'_>, bill: &Bill<LineKey>, found: &Found, shares: &Shares)
         Some(Account {
             account: name.text.to_string(),
             classified: name.is_classified,
+            uid: name.uid,
+            user: name.uid.and_then(|uid| users.get(&uid).cloned()),
             settlements: line.settlements,
             held_ms: line.settled.held(),
             alone_ms: line.settled.alone,
@@ -357,7 +383,7 @@ fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled
     for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
         for ((row, booked), parts) in gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
         {
-            if counts(booked, period) {
+            if counts(booked, period) && !row.is_folded() {
                 all.push(settled(&line.gpu, row, *parts));
             }
         }
@@ -414,7 +440,7 @@ fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &O
 fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
     Open {
         gpu_uuid: gpu.clone(),
-        pid: holder.pid,
+        pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
         first_seen: moment(holder.first_seen_ms),
         accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
@@ -438,7 +464,7 @@ fn no_driver_row(
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
         gpu_uuid: gpu.clone(),
-        pid: holder.pid,
+        pid: holder.pid.shown(),
         account: account_name(&holder.account),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
@@ -452,13 +478,19 @@ fn no_driver_row(
 }
 
 /// Leaves the lines of other names out, and says what they were.
-fn filter(report: &mut Report, ask: &Ask, gpus_left_out: usize) {
+fn filter(report: &mut Report, ask: &Ask, gpus_left_out: usize) -> Result<(), BillError> {
     if ask.accounts.is_empty() && ask.gpus.is_empty() {
-        return;
+        return Ok(());
     }
+    refuse_unknown_lines(&ask.accounts, names(report), |name| {
+        names(report).any(|known| known == name)
+            || report.accounts.iter().any(|line| line.is_called(name))
+    })?;
     let wanted = |name: &str| ask.accounts.is_empty() || ask.accounts.iter().any(|one| one == name);
     let lines = report.accounts.len();
-    report.accounts.retain(|line| wanted(&line.account));
+    report.accounts.retain(|line| {
+        ask.accounts.is_empty() || ask.accounts.iter().any(|name| line.is_called(name))
+    });
     if !wanted(UNATTRIBUTED) {
         report.unattributed.clear();
     }
@@ -476,6 +508,17 @@ fn filter(report: &mut Report, ask: &Ask, gpus_left_out: usize) {
         settlements: report.settlements_total.saturating_sub(shown.0),
         span_ms_total: report.span_ms_total.saturating_sub(shown.1),
     });
+    Ok(())
+}
+
+/// Every name that a line of it has.
+fn names(report: &Report) -> impl Iterator<Item = &str> {
+    let accounts = report.accounts.iter().map(|line| &*line.account);
+    let disputed = report.disputed.iter().map(|line| &*line.account);
+    let open = report.open.iter().map(|line| &*line.account);
+    let rowless = report.no_driver_row.iter().map(|line| &*line.account);
+    let nameless = report.unattributed.iter().map(|_| UNATTRIBUTED);
+    accounts.chain(disputed).chain(open).chain(rowless).chain(nameless)
 }
 
 /// Settlements on the lines, and their milliseconds.

@@ -79,9 +79,11 @@ pub(super) fn unknown(report: &Report, missing: Missing) -> Vec<UnknownLine> {
     }
     for open in &report.open {
         if let Some(reason) = &open.reason {
+            let whose =
+                open.pid.map_or("another user's process".to_owned(), |pid| format!("pid {pid}"));
             lines.push(UnknownLine {
                 reason: reason.clone(),
-                subject: format!("accrued time of pid {}", open.pid),
+                subject: format!("accrued time of {whose}"),
                 gpu: Some(open.gpu_uuid.clone()),
                 call: None,
                 code: None,
