@@ -88,7 +88,8 @@ impl Host {
 
     fn mark(&self) -> Draft {
         let seen = Window { began: self.ago(0), ended: self.ago(0) };
-        let of_gpu = GpuMark { gpu: gpu(), last_good: Some(seen), dead_rows: Some(2) };
+        let of_gpu =
+            GpuMark { gpu: gpu(), last_good: Some(seen), dead_rows: Some(2), doubted_since: None };
         let mark = Mark {
             processes_until: self.ago(0),
             gpus: vec![of_gpu],

@@ -387,3 +387,38 @@ fn a_user_who_asks_for_everything_at_once_keeps_nobody_else_out() {
     greedy.wait().unwrap();
     daemon.stop();
 }
+
+#[test]
+fn an_idle_gpu_is_not_called_free_before_its_empty_list_can_be_believed() {
+    if !can_trace("an_idle_gpu_is_not_called_free_before_its_empty_list_can_be_believed") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    // Nobody sees who opens a GPU: an empty list is then all that is known, and a mode that was reset looks
+    // the same.
+    let daemon =
+        Setup::on(&sim).config("device_touch = false\nmark_interval = \"100ms\"\n").start();
+    let path = socket(&sim);
+    let asked = || value(&bill(0, 0, &["--socket", path.to_str().unwrap(), "--format", "json"]));
+    let marks =
+        || daemon.journal().into_iter().filter(|entry| matches!(entry.figures, Figures::Mark(_)));
+    poll("marks", || (marks().count() > 5).then_some(()));
+    let idle = asked();
+    let gpu = &idle["gpus"][0];
+    assert_eq!(gpu["free_ms"], 0, "{gpu}");
+    assert!(gpu["uncovered_ms"].as_u64() > Some(0) && gpu["unread_ms"] == 0, "{gpu}");
+    let why = |bill: &Value| {
+        let unknown = bill["unknown"].as_array().unwrap().iter();
+        unknown.filter(|line| line["reason"] == "empty-accounted-list").count()
+    };
+    assert_eq!(why(&idle), 1, "{idle}");
+    // A row that is listed proves that nothing was reset before it.
+    sim.work("--ms 10").wait();
+    daemon.until_booked(1);
+    let seen = marks().count();
+    poll("a mark after it", || (marks().count() > seen + 1).then_some(()));
+    let proven = asked();
+    assert!(proven["gpus"][0]["free_ms"].as_u64() > Some(0), "{}", proven["gpus"]);
+    assert_eq!(why(&proven), 0, "{proven}");
+    daemon.stop();
+}

@@ -58,6 +58,8 @@ pub struct CutGpu<'a> {
     pub unread: Ms,
     /// Dead rows at the last read that is noted, where that lies in the period.
     pub dead_rows_last: Option<u64>,
+    /// Its list was empty and not believed, at some time of the period.
+    pub is_doubted: bool,
 }
 
 /// A settlement on a bill, beside its place in the interval algebra.
@@ -98,6 +100,8 @@ pub struct Holder {
     pub uid: Option<u32>,
     /// What the name rests on.
     pub basis: Option<Basis>,
+    /// Device memory when it was first seen, where that is known.
+    pub memory: Option<Bytes>,
 }
 
 impl Holder {
@@ -270,6 +274,7 @@ impl Ledger {
                 holders: Vec::new(),
                 unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
                 dead_rows_last: sight.dead_rows_last(period),
+                is_doubted: sight.is_doubted(period),
             });
             books.push(GpuBooks {
                 gpu: sight.gpu.clone(),
@@ -323,6 +328,7 @@ impl Ledger {
             program: opened.whose.program.and_then(|program| self.programs.name(program)).cloned(),
             uid: opened.whose.uid,
             basis: opened.basis,
+            memory: opened.memory,
         }
     }
 

@@ -72,6 +72,7 @@ pub(super) struct Opened {
     start: Option<WallUs>,
     first_seen_ms: u64,
     basis: Option<Basis>,
+    memory: Option<Bytes>,
     ended: Option<Ended>,
 }
 
@@ -300,6 +301,7 @@ impl Ledger {
             start: figures.start,
             first_seen_ms: figures.first_seen.began.wall.ms(),
             basis: figures.basis,
+            memory: figures.memory,
             ended: None,
         };
         if let Some(account) = self.moved.get(&seq) {
@@ -338,7 +340,7 @@ impl Ledger {
         if let Some(uuid) = &gap.gpu {
             let gpu = self.gpu(uuid);
             // At its end the GPU was in sight again; the gap itself is taken off where it is cut.
-            self.sights.good_until(gpu, gap.to.wall.ms());
+            self.sights.answered_until(gpu, gap.to.wall.ms());
         }
         self.gaps.push(gap.clone());
     }
@@ -370,7 +372,8 @@ impl Ledger {
             let gpu = self.gpu(&of_gpu.gpu);
             if let Some(last_good) = of_gpu.last_good {
                 // What the read showed was so when it began.
-                self.sights.marked_until(gpu, last_good.began.wall.ms());
+                let doubted_since_ms = of_gpu.doubted_since.map(|since| since.wall.ms());
+                self.sights.marked_until(gpu, last_good.began.wall.ms(), doubted_since_ms);
                 self.sights.dead_rows(gpu, last_good.began.wall.ms(), of_gpu.dead_rows);
             }
         }

@@ -124,7 +124,8 @@ pub fn report(
         peaks: found.total.peaks_unknown,
         lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
     };
-    report.unknown = unknown(&report, missing);
+    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
+    report.unknown = unknown(&report, missing, doubted.collect());
     filter(&mut report, ask, cut.gpus_left_out)?;
     Ok(report)
 }
@@ -473,7 +474,7 @@ fn no_driver_row(
         seen_ms: parts.map(Parts::held),
         ended: holder.is_over,
         lost: holder.lost,
-        memory_bytes: None,
+        memory_bytes: holder.memory,
     }
 }
 

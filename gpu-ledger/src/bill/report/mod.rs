@@ -137,7 +137,8 @@ pub struct Gpu {
     /// Dead rows in the driver's store at the last read that the journal notes; null where that lies
     /// outside of the period. At 128 the driver evicts.
     pub dead_rows_last: Option<u64>,
-    /// Rows that may have been lost unread within the period; null where even the number is not known.
+    /// Rows that may have been lost unread within the period; null where even the number is not known, as
+    /// where an empty list was not believed.
     pub possibly_lost: Option<u64>,
 }
 
@@ -269,7 +270,7 @@ pub struct NoDriverRow {
     pub ended: bool,
     /// How its row was lost; null where it never had one.
     pub lost: Option<GapCause>,
-    /// Device memory it holds; null, as a journal does not note it.
+    /// Device memory that it held when it was first seen; null where that was not told, or not noted.
     pub memory_bytes: Option<Bytes>,
 }
 

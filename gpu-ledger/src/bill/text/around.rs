@@ -135,8 +135,8 @@ fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::
         (true, None) => ", ended".to_owned(),
         (false, _) => String::new(),
     };
-    let (age, memory) = (or_unknown(one.age_ms), or_unknown(one.memory_bytes));
-    writeln!(page, "      age {age}, memory {memory}{state}")
+    let memory = one.memory_bytes.map_or("unknown".to_owned(), |held| format!("{held} at first"));
+    writeln!(page, "      age {}, memory {memory}{state}", or_unknown(one.age_ms))
 }
 
 pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
