@@ -70,7 +70,16 @@ fn status_says_what_is_open_and_what_the_journal_alone_says() {
     });
     let page = ledger(&sim, &["status"]);
     let said = text(&page.stdout);
-    assert!(said.contains("OPEN server.py pid"), "{said}");
+    assert!(said.contains("  OPEN          server.py"), "{said}");
+    assert!(said.contains("memory 64 MiB"), "{said}");
+    crate::ledger::assert_fits_a_terminal(&said);
+    // A range, of what was sampled: the sums of version 2 here.
+    let busy = poll("its busy range is known", || {
+        let open = status(&sim)["open"][0].clone();
+        open["busy_source"].is_string().then_some(open)
+    });
+    assert!(busy["busy_ms_low"].as_u64() <= busy["busy_ms_high"].as_u64(), "{busy}");
+    assert!(busy["busy_ms_high"].as_u64() <= busy["accrued_ms"].as_u64(), "{busy}");
     server.end();
     daemon.until_booked(1);
     let marked = ledger(&sim, &["mark", "new rack"]);

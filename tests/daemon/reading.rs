@@ -13,6 +13,8 @@ use crate::daemon::{Daemon, NOBODY, Setup};
 use crate::privilege::can_trace;
 use crate::support::{Sim, poll};
 
+/// A mark that is no older is good enough for a reader.
+const FRESH_FOR: Duration = Duration::from_secs(5);
 /// Two users of the machine that have no name on it.
 const ONE: u32 = 61_001;
 const OTHER: u32 = 61_002;
@@ -109,6 +111,31 @@ fn statements(bill: &Value) -> Vec<[u64; 5]> {
     gpus.map(|gpu| parts.map(|part| gpu[part].as_u64().unwrap())).collect()
 }
 
+/// Bills of one period that the daemon is asked for.
+struct Asking {
+    words: Vec<String>,
+}
+
+impl Asking {
+    fn of(sim: &Sim, period: &[String]) -> Self {
+        let mut words = vec!["--socket".to_owned(), socket(sim).to_str().unwrap().to_owned()];
+        words.extend(period.iter().cloned());
+        Self { words }
+    }
+
+    fn by(&self, (uid, gid): (u32, u32), more: &[&str]) -> Output {
+        let words: Vec<&str> =
+            self.words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        bill(uid, gid, &words)
+    }
+
+    fn json(&self, user: (u32, u32), more: &[&str]) -> Value {
+        value(&self.by(user, &[&["--format", "json"], more].concat()))
+    }
+}
+
+const ROOT: (u32, u32) = (0, 0);
+
 #[test]
 fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_the_same() {
     const TEST: &str =
@@ -120,19 +147,9 @@ fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_
     let sim = Sim::start(&["--gpus", "1"]);
     let config = format!("[socket]\ngroup = \"{}\"\n", group.name);
     let (daemon, period) = booked(&sim, &config);
-    let path = socket(&sim);
-    let words = |more: &[&'static str]| {
-        let mut words = vec!["--socket", path.to_str().unwrap(), "--format", "json"];
-        words.extend(period.iter().map(String::as_str));
-        words.extend(more);
-        words.into_iter().map(str::to_owned).collect::<Vec<String>>()
-    };
-    let asked = |uid, gid, more: &[&'static str]| {
-        let words = words(more);
-        bill(uid, gid, &words.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let asking = Asking::of(&sim, &period);
 
-    let root = value(&asked(0, 0, &[]));
+    let root = asking.json(ROOT, &[]);
     assert_eq!(lines(&root), owned(&[("mine", 1), ("train", 1), ("whisper", 1)]));
     assert_eq!(
         root["reading"],
@@ -150,18 +167,18 @@ fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_
         assert_eq!(by_files[part], root[part], "{part}");
     }
 
-    let member = value(&asked(ONE, group.gid.as_raw(), &[]));
+    let member = asking.json((ONE, group.gid.as_raw()), &[]);
     assert_eq!((lines(&member), &member["reading"]), (lines(&root), &root["reading"]));
 
-    let own = value(&asked(ONE, ONE, &[]));
+    let own = asking.json((ONE, ONE), &[]);
     assert_eq!(lines(&own), owned(&[("mine", 1), ("other users", 2)]));
     let reading = &own["reading"];
     assert_eq!((&reading["proven"], &reading["only_uid"]), (&json!("nothing"), &json!(ONE)));
-    let folded = own["accounts"].as_array().unwrap().iter();
-    let folded = folded.filter(|line| line["account"] == "other users").next().unwrap();
+    let mut folded = own["accounts"].as_array().unwrap().iter();
+    let folded = folded.find(|line| line["account"] == "other users").unwrap();
     assert_eq!((&folded["classified"], &folded["uid"]), (&Value::Null, &Value::Null));
     assert_ne!(own["bill_id"], root["bill_id"]);
-    let nobodys = value(&asked(61_003, 61_003, &[]));
+    let nobodys = asking.json((61_003, 61_003), &[]);
     assert_eq!(lines(&nobodys), owned(&[("other users", 3)]));
     // Three that held it at once are three for everybody: shared to the same millisecond.
     assert!(statements(&root)[0][1] > 0, "{root}");
@@ -170,28 +187,35 @@ fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_
         assert_eq!(other["settlements_total"], root["settlements_total"]);
         assert_eq!(other["span_ms_total"], root["span_ms_total"]);
     }
+    daemon.stop();
+}
 
-    // In no form of it does anything name the others.
+#[test]
+fn in_no_form_does_a_bill_name_another_user_or_what_they_run() {
+    if !can_trace("in_no_form_does_a_bill_name_another_user_or_what_they_run") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let (daemon, period) = booked(&sim, "");
+    let asking = Asking::of(&sim, &period);
+    let me = (ONE, ONE);
     for by in ["account", "user", "program", "gpu", "process"] {
         for format in ["json", "csv", "table", "line"] {
-            let mut words = words(&[]);
-            let place = words.iter().position(|word| word == "json").unwrap();
-            words[place] = format.to_owned();
-            words.extend(["--by".to_owned(), by.to_owned()]);
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let said = text(&bill(ONE, ONE, &words).stdout);
+            let said = text(&asking.by(me, &["--by", by, "--format", format]).stdout);
+            assert!(!said.is_empty(), "{by} {format}");
             assert!(!said.contains("whisper") && !said.contains("train"), "{by} {format}: {said}");
             assert!(!said.contains(&OTHER.to_string()), "{by} {format}: {said}");
         }
     }
-    let listed = value(&asked(ONE, ONE, &["--by", "process"]));
+    let listed = asking.json(me, &["--by", "process"]);
     let settled = listed["settlements"].as_array().unwrap();
     assert_eq!((settled.len(), &settled[0]["uid"]), (1, &json!(ONE)));
-    let users = value(&asked(ONE, ONE, &["--by", "user"]));
+    let users = asking.json(me, &["--by", "user"]);
     assert_eq!(lines(&users), owned(&[("other users", 2), ("uid 61001", 1)]));
-    let page = text(&bill(ONE, ONE, &["--socket", path.to_str().unwrap()]).stdout);
+    let page = text(&asking.by(me, &[]).stdout);
     assert!(page.contains("lines of uid 61001 alone"), "{page}");
     assert!(page.contains("its word, nothing of it was proven here"), "{page}");
+    crate::ledger::assert_fits_a_terminal(&page);
     daemon.stop();
 }
 
@@ -326,8 +350,6 @@ fn a_bill_through_the_daemon_speaks_of_now_and_no_reader_makes_marks_without_end
     if !can_trace(TEST) {
         return;
     }
-    /// A mark that is no older is good enough for a reader.
-    const FRESH_FOR: Duration = Duration::from_secs(5);
     let sim = Sim::start(&["--gpus", "1"]);
     let daemon = Setup::on(&sim).start();
     let began = Instant::now();
@@ -347,7 +369,7 @@ fn a_bill_through_the_daemon_speaks_of_now_and_no_reader_makes_marks_without_end
     let marks =
         daemon.journal().into_iter().filter(|entry| matches!(entry.figures, Figures::Mark(_)));
     let most = 2 + began.elapsed().as_secs() / FRESH_FOR.as_secs();
-    assert!(marks.count() as u64 <= most, "more than {most} marks");
+    assert!(u64::try_from(marks.count()).unwrap() <= most, "more than {most} marks");
     daemon.stop();
 }
 
@@ -420,5 +442,31 @@ fn an_idle_gpu_is_not_called_free_before_its_empty_list_can_be_believed() {
     let proven = asked();
     assert!(proven["gpus"][0]["free_ms"].as_u64() > Some(0), "{}", proven["gpus"]);
     assert_eq!(why(&proven), 0, "{proven}");
+    daemon.stop();
+}
+
+#[test]
+fn what_comes_into_sight_is_marked_at_once_and_not_after_a_whole_interval() {
+    if !can_trace("what_comes_into_sight_is_marked_at_once_and_not_after_a_whole_interval") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let daemon = Setup::on(&sim).config("mark_interval = \"1h\"\n").start();
+    let first =
+        daemon.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
+    let Figures::Mark(mark) = &first.figures else { unreachable!() };
+    // That it is off is an answer: nothing was missed of a GPU that keeps no rows.
+    assert!(
+        mark.gpus.len() == 2 && mark.gpus.iter().all(|gpu| gpu.last_good.is_some()),
+        "{mark:?}"
+    );
+    sim.fault("accounting on");
+    let began =
+        daemon.until_entered("the epoch begins", |figures| matches!(figures, Figures::Epoch(_)));
+    poll("it is marked", || {
+        let entries = daemon.journal();
+        let mut later = entries.iter().filter(|entry| entry.seq > began.seq);
+        later.any(|entry| matches!(entry.figures, Figures::Mark(_))).then_some(())
+    });
     daemon.stop();
 }

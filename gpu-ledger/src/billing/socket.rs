@@ -74,8 +74,10 @@ impl JournalSocket {
 
 impl Source for JournalSocket {
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
-        let unusable =
-            |cause| ClientError::Stream { path: self.client.path().to_path_buf(), cause };
+        let unusable = |cause| ClientError::Stream {
+            path: self.client.path().to_path_buf(),
+            cause: Box::new(cause),
+        };
         let mut links = Links::default();
         let end = self.client.rows((period.from_ms(), period.to_ms()), |entry, proven| {
             links.follow(&entry, proven).map_err(unusable)?;

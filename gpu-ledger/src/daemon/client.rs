@@ -64,7 +64,7 @@ pub(crate) enum ClientError {
         /// Where.
         path: PathBuf,
         /// What is wrong with it.
-        cause: StreamError,
+        cause: Box<StreamError>,
     },
     /// It said no.
     #[error("{0}")]
@@ -166,6 +166,6 @@ impl Client {
     }
 
     fn unusable(&self, cause: StreamError) -> ClientError {
-        ClientError::Stream { path: self.path.clone(), cause }
+        ClientError::Stream { path: self.path.clone(), cause: Box::new(cause) }
     }
 }

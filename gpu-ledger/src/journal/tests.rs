@@ -332,10 +332,9 @@ fn what_may_be_absent_is_written_only_where_it_says_something_and_is_read_both_w
     let mut holding = open(10, 10);
     let Figures::Open(figures) = &mut holding.figures else { unreachable!() };
     figures.memory = Some(Bytes(7 << 30));
-    use super::canon;
     let lengths = [&plain, &doubting, &open(10, 10), &holding].map(|draft| {
-        let bytes = canon::encode(&draft.figures).unwrap();
-        assert_eq!(canon::decode::<Figures>(&bytes).unwrap(), draft.figures);
+        let bytes = super::canon::encode(&draft.figures).unwrap();
+        assert_eq!(super::canon::decode::<Figures>(&bytes).unwrap(), draft.figures);
         bytes.len()
     });
     assert!(lengths[0] < lengths[1] && lengths[2] < lengths[3], "{lengths:?}");
