@@ -28,6 +28,9 @@ const REQUEST_MAX: usize = 4_096;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the loop may take to answer; giving handles back waits for driver calls.
 const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
+/// How long a place rests before somebody else than root or the daemon's user has it again: with their few
+/// places nobody asks so often that the loop has no time for anything else.
+const PLACE_REST: Duration = Duration::from_millis(100);
 /// How long a reading waits for a mark that says up to now: a read of every GPU, and a commit.
 const FRESHEN_PATIENCE: Duration = Duration::from_secs(3);
 /// Requests that wait for the loop.
@@ -153,6 +156,9 @@ async fn serve(listener: UnixListener, shared: Shared) {
                 tokio::spawn(async move {
                     if let Err(error) = answer(stream, shared).await {
                         tracing::debug!(%error, "a client was given up");
+                    }
+                    if !is_own(credentials.uid()) {
+                        tokio::time::sleep(PLACE_REST).await;
                     }
                     drop(place);
                 });

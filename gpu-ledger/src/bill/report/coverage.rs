@@ -90,7 +90,7 @@ pub(super) fn unknown(
             gpu: Some(gpu),
             ..line(
                 UnknownReason::EmptyAccountedList,
-                "whether nobody held it: the driver's list was empty, as after a reset of the mode"
+                "whether nobody held it: its list was empty, as after a reset of the mode"
                     .to_owned(),
                 false,
             )

@@ -6,6 +6,7 @@
 mod assemble;
 mod coverage;
 mod evidence;
+mod left_out;
 mod lifetimes;
 mod reading;
 

@@ -78,10 +78,10 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
             writeln!(page, "read through the daemon: its word, nothing of it was proven here")?;
             if let Some(uid) = only_uid {
                 let who = match &reading.only_user {
-                    Some(user) => format!("{} ({uid})", clip(&safe(user), 24)),
+                    Some(user) => format!("{} ({uid})", clip(&safe(user), 20)),
                     None => format!("uid {uid}"),
                 };
-                writeln!(page, "  lines of {who} alone; those of other users are folded into one")?;
+                writeln!(page, "  lines of {who} alone; others' are folded into one")?;
             }
         }
     }
