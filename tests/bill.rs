@@ -261,6 +261,7 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         (&["--by", "colour"], "use account, user, program, gpu or process"),
         (&["--share", "fair"], "use none, equal, busy or memory"),
         (&["--csv-raw"], "add --format csv"),
+        (&["--socket", "/nowhere"], "leave --state-dir out beside it"),
         (&["--format", "xml"], "possible values"),
     ] {
         let said = host.bill(words);

@@ -86,6 +86,10 @@ struct NoSource {
 pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
     let place = bill.place.clone();
     let options = options(bill, clock)?;
+    if place.names_socket() && place.names_state_dir() {
+        let what = "--socket asks a daemon for its own journal; leave --state-dir out beside it";
+        return Err(Usage(what.to_owned()).into());
+    }
     if place.names_socket() {
         return billing::bill(&options, &mut JournalSocket::at(&place.socket()?));
     }
