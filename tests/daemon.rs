@@ -12,6 +12,9 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/billed.rs"]
+mod billed;
+#[cfg(test)]
 #[path = "support/booked.rs"]
 mod booked;
 #[cfg(test)]
@@ -55,3 +58,6 @@ mod reading;
 #[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
+#[cfg(test)]
+#[path = "daemon/streams.rs"]
+mod streams;

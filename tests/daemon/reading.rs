@@ -1,141 +1,19 @@
-//! Bills that the daemon reads for others: who sees what, when they speak of, and what of a broken stream.
+//! Bills that the daemon reads for others: who sees what, and when they speak of.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use gpu_ledger::journal::Figures;
 use serde_json::{Value, json};
 
-use crate::daemon::{Daemon, NOBODY, Setup};
+use crate::billed::{
+    Asking, ONE, OTHER, ROOT, bill, booked, lines, owned, socket, statements, text, value,
+};
+use crate::daemon::Setup;
 use crate::privilege::can_trace;
 use crate::support::{Sim, poll};
 
 /// A mark that is no older is good enough for a reader.
 const FRESH_FOR: Duration = Duration::from_secs(5);
-/// Two users of the machine that have no name on it.
-const ONE: u32 = 61_001;
-const OTHER: u32 = 61_002;
-
-/// A program, run by a user with this group and no capability; by root as root is.
-fn as_user(uid: u32, gid: u32, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    if uid == 0 {
-        let mut command = Command::new(program);
-        command.env_remove("GPU_LEDGER_TEST_CLOCK");
-        return command;
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", &uid.to_string(), "--regid", &gid.to_string(), "--clear-groups"]);
-    command.args(["--inh-caps", "-all", "--ambient-caps", "-all", "--bounding-set", "-all"]);
-    command.arg(program).env_remove("GPU_LEDGER_TEST_CLOCK");
-    command
-}
-
-/// `gpu-ledger bill` by a user.
-fn bill(uid: u32, gid: u32, words: &[&str]) -> Output {
-    let mut command = as_user(uid, gid, env!("CARGO_BIN_EXE_gpu-ledger"));
-    command.arg("bill").args(words).output().unwrap()
-}
-
-fn socket(sim: &Sim) -> PathBuf {
-    sim.folder().join("run/daemon.sock")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn value(output: &Output) -> Value {
-    let bill: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
-    });
-    let schema = include_str!("../../gpu-ledger/schema/bill.v1.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema.iter_errors(&bill).map(|error| error.to_string()).collect();
-    assert_eq!(faults, Vec::<String>::new(), "{bill}");
-    bill
-}
-
-/// Runs a job of the workload under another name as a user; the command is over when it is.
-fn job(sim: &Sim, uid: u32, name: &str, ms: u32) -> std::process::Child {
-    let mut command = as_user(uid, uid, sim.program_called(name));
-    command.args(["work", "--gpu", "0", "--ms", &ms.to_string()]);
-    command.env("NVSIM_SOCKET", sim.socket()).stdout(std::process::Stdio::null());
-    command.spawn().unwrap()
-}
-
-/// A daemon whose journal has rows of root, of one user and of another, two of them at one time; and the
-/// words for a period that has them all and does not change any more.
-fn booked<'sim>(sim: &'sim Sim, config: &str) -> (Daemon<'sim>, [String; 4]) {
-    let daemon = Setup::on(sim).config(config).start();
-    let since = jiff::Timestamp::now();
-    let jobs = [(0, "whisper"), (OTHER, "train"), (ONE, "mine")];
-    let children = jobs.map(|(uid, name)| job(sim, uid, name, 400));
-    for mut child in children {
-        assert!(child.wait().unwrap().success());
-    }
-    daemon.until_booked(3);
-    let until = jiff::Timestamp::now();
-    let words = ["--since", &since.to_string(), "--until", &until.to_string()].map(str::to_owned);
-    // Up to its end it is only known by a mark.
-    poll("a mark after it", || {
-        let bill =
-            value(&bill(0, 0, &["--socket", socket(sim).to_str().unwrap(), "--format", "json"]));
-        let as_of: jiff::Timestamp = bill["as_of"].as_str().unwrap().parse().unwrap();
-        (as_of > until).then_some(())
-    });
-    (daemon, words)
-}
-
-fn lines(bill: &Value) -> Vec<(String, u64)> {
-    let lines = bill["accounts"].as_array().unwrap().iter();
-    let mut lines: Vec<(String, u64)> = lines
-        .map(|line| {
-            (line["account"].as_str().unwrap().to_owned(), line["settlements"].as_u64().unwrap())
-        })
-        .collect();
-    lines.sort();
-    lines
-}
-
-fn owned(lines: &[(&str, u64)]) -> Vec<(String, u64)> {
-    lines.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
-}
-
-/// The four parts of each GPU's statement.
-fn statements(bill: &Value) -> Vec<[u64; 5]> {
-    let parts = ["alone_ms", "shared_ms", "free_ms", "uncovered_ms", "period_ms"];
-    let gpus = bill["gpus"].as_array().unwrap().iter();
-    gpus.map(|gpu| parts.map(|part| gpu[part].as_u64().unwrap())).collect()
-}
-
-/// Bills of one period that the daemon is asked for.
-struct Asking {
-    words: Vec<String>,
-}
-
-impl Asking {
-    fn of(sim: &Sim, period: &[String]) -> Self {
-        let mut words = vec!["--socket".to_owned(), socket(sim).to_str().unwrap().to_owned()];
-        words.extend(period.iter().cloned());
-        Self { words }
-    }
-
-    fn by(&self, (uid, gid): (u32, u32), more: &[&str]) -> Output {
-        let words: Vec<&str> =
-            self.words.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        bill(uid, gid, &words)
-    }
-
-    fn json(&self, user: (u32, u32), more: &[&str]) -> Value {
-        value(&self.by(user, &[&["--format", "json"], more].concat()))
-    }
-}
-
-const ROOT: (u32, u32) = (0, 0);
-
 #[test]
 fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_the_same() {
     const TEST: &str =
@@ -264,85 +142,6 @@ fn who_may_not_open_the_journal_asks_the_daemon_by_themselves_or_is_told_how() {
     assert!(said.contains("ermission denied") && said.contains("--socket"), "{said}");
 }
 
-/// Hands a request on to the daemon, and of its answer what `change` leaves.
-fn between(
-    sim: &Sim,
-    name: &str,
-    change: impl Fn(Vec<String>) -> Vec<String> + Send + 'static,
-) -> PathBuf {
-    let path = sim.folder().join(name);
-    let listener = UnixListener::bind(&path).unwrap();
-    let daemon = socket(sim);
-    std::thread::spawn(move || {
-        for asking in listener.incoming().map_while(Result::ok) {
-            let mut request = String::new();
-            BufReader::new(&asking).read_line(&mut request).unwrap();
-            let mut asked = UnixStream::connect(&daemon).unwrap();
-            asked.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            asked.read_to_string(&mut answer).unwrap();
-            let lines = answer.split_inclusive('\n').map(str::to_owned).collect();
-            let left = change(lines).concat();
-            // Whoever reads may have had enough.
-            let _ = (&asking).write_all(left.as_bytes());
-        }
-    });
-    path
-}
-
-#[test]
-fn of_a_stream_that_is_not_whole_nothing_is_used() {
-    if !can_trace("of_a_stream_that_is_not_whole_nothing_is_used") {
-        return;
-    }
-    let sim = Sim::start(&["--gpus", "1"]);
-    let (daemon, _) = booked(&sim, "");
-    let asked = |path: &Path| bill(0, 0, &["--socket", path.to_str().unwrap(), "--period", "all"]);
-    let whole = between(&sim, "whole", |lines| lines);
-    let output = asked(&whole);
-    assert!(text(&output.stdout).contains("mine"), "{}", text(&output.stderr));
-    let refused = |name: &str, why: &str, change: fn(Vec<String>) -> Vec<String>| {
-        let output = asked(&between(&sim, name, change));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
-        assert!(output.stdout.is_empty(), "{name}: {}", text(&output.stdout));
-        assert!(said.contains(why), "{name}: {said}");
-    };
-    refused("in-the-middle", "broke off after", |lines| lines[..lines.len() / 2].to_vec());
-    refused("before-the-end", "broke off after", |lines| lines[..lines.len() - 1].to_vec());
-    refused("in-the-last-line", "broke off after", |mut lines| {
-        let last = lines.last_mut().unwrap();
-        last.pop();
-        lines
-    });
-    refused("at-once", "broke off after 0 entries", |_| Vec::new());
-    refused("a-line-less", "entries were sent, and", |mut lines| {
-        lines.remove(lines.len() / 2);
-        lines
-    });
-    refused("changed", "was changed", |mut lines| {
-        let place = lines.len() / 2;
-        let mut line: Value = serde_json::from_str(&lines[place]).unwrap();
-        let (body, other) = (line["body"].clone(), &lines[place - 1]);
-        line["body"] = serde_json::from_str::<Value>(other).unwrap()["body"].clone();
-        assert_ne!(line["body"], body);
-        lines[place] = format!("{line}\n");
-        lines
-    });
-    refused("without-seals", "without its seal", |lines| {
-        let unsealed = |line: &String| {
-            let mut line: Value = serde_json::from_str(line).unwrap();
-            line.as_object_mut().unwrap().remove("seal");
-            format!("{line}\n")
-        };
-        lines.iter().map(unsealed).collect()
-    });
-    refused("refused", "ask again", |_| {
-        vec!["{\"version\":1,\"error\":\"the journal is being read; ask again\"}\n".to_owned()]
-    });
-    daemon.stop();
-}
-
 #[test]
 fn a_bill_through_the_daemon_speaks_of_now_and_no_reader_makes_marks_without_end() {
     const TEST: &str =
@@ -370,43 +169,6 @@ fn a_bill_through_the_daemon_speaks_of_now_and_no_reader_makes_marks_without_end
         daemon.journal().into_iter().filter(|entry| matches!(entry.figures, Figures::Mark(_)));
     let most = 2 + began.elapsed().as_secs() / FRESH_FOR.as_secs();
     assert!(u64::try_from(marks.count()).unwrap() <= most, "more than {most} marks");
-    daemon.stop();
-}
-
-#[test]
-fn a_user_who_asks_for_everything_at_once_keeps_nobody_else_out() {
-    if !can_trace("a_user_who_asks_for_everything_at_once_keeps_nobody_else_out") {
-        return;
-    }
-    let sim = Sim::start(&["--gpus", "1"]);
-    let daemon = Setup::on(&sim).start();
-    sim.work("--ms 10").wait();
-    daemon.until_booked(1);
-    let python = "import socket,sys,time\n\
-        held=[]\n\
-        for _ in range(200):\n\
-        \x20 s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); held.append(s)\n\
-        \x20 try: s.sendall(sys.argv[2].encode()+b'\\n')\n\
-        \x20 except OSError: pass\n\
-        print('asked', flush=True)\n\
-        sys.stdin.read()\n";
-    // They ask for the whole journal two hundred times, and take nothing of it.
-    let rows = json!({ "version": 1, "request": "rows", "from_ms": 0, "to_ms": u64::MAX });
-    let mut greedy = as_user(ONE, ONE, crate::ledger::python());
-    greedy.args(["-c", python]).arg(socket(&sim)).arg(rows.to_string());
-    greedy.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut greedy = greedy.spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(greedy.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "asked\n");
-    let path = socket(&sim);
-    for (uid, of) in [(0, "root"), (OTHER, "another user"), (NOBODY, "the daemon's user")] {
-        let words = ["--socket", path.to_str().unwrap(), "--format", "json"];
-        let bill = value(&bill(uid, uid, &words));
-        assert_eq!(bill["settlements_total"], 1, "{of}");
-    }
-    greedy.kill().unwrap();
-    greedy.wait().unwrap();
     daemon.stop();
 }
 
