@@ -27,12 +27,19 @@ const HOUR_MS: u64 = 3_600_000;
 struct Host {
     folder: TempDir,
     now: Stamp,
+    name: Arc<str>,
+    uid: u32,
 }
 
 impl Host {
     fn with(nameless: bool) -> Self {
+        Self::of(nameless, "gpuhost", 1_000)
+    }
+
+    /// On a host of this name, of this user.
+    fn of(nameless: bool, name: &str, uid: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let host = Self { folder, now: Clock::system().now() };
+        let host = Self { folder, now: Clock::system().now(), name: Arc::from(name), uid };
         let mut drafts = vec![host.agent(), host.epoch()];
         drafts.push(host.settlement(1, 3 * HOUR_MS, HOUR_MS, Some("ollama")));
         drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some("whisper")));
@@ -61,7 +68,7 @@ impl Host {
     fn agent(&self) -> Draft {
         let began = CoverageEdge::Began {
             at: self.ago(4 * HOUR_MS),
-            host: Arc::from("gpuhost"),
+            host: Arc::clone(&self.name),
             device_touch: true,
             process_events: true,
         };
@@ -81,7 +88,8 @@ impl Host {
 
     fn mark(&self) -> Draft {
         let seen = Window { began: self.ago(0), ended: self.ago(0) };
-        let of_gpu = GpuMark { gpu: gpu(), last_good: Some(seen), dead_rows: Some(2) };
+        let of_gpu =
+            GpuMark { gpu: gpu(), last_good: Some(seen), dead_rows: Some(2), doubted_since: None };
         let mark = Mark {
             processes_until: self.ago(0),
             gpus: vec![of_gpu],
@@ -105,7 +113,7 @@ impl Host {
             read_at: read,
             account,
             program: name.map(Arc::from),
-            uid: name.map(|_| 1_000),
+            uid: name.map(|_| self.uid),
             basis: name.map(|_| Basis::Exec),
             flags: BTreeSet::new(),
             dispute: None,
@@ -236,9 +244,24 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         (&["--until", "2999-01-01"], "leave it out"),
         (&["--since", "2026-10-02", "--until", "2026-10-01"], "reversed"),
         (&["--period", "7d"], "is no period"),
+        (&["--period", "0000"], "the calendar of a journal begins"),
+        (
+            &["--gpu", "nosuch"],
+            "no GPU of this journal is called nosuch; there are: 0 (GPU-0a2b3c4d",
+        ),
+        (&["--gpu", "1"], "no GPU of this journal is called 1; there are: 0 (GPU-0a2b3c4d"),
+        (
+            &["--since", "4h", "--account", "nosuch"],
+            "no line of this bill is called nosuch; there are: ollama, whisper",
+        ),
+        (
+            &["--since", "4h", "--account", "ollama", "--account", "unattributed"],
+            "no line of this bill is called unattributed; there are: ollama, whisper",
+        ),
         (&["--by", "colour"], "use account, user, program, gpu or process"),
         (&["--share", "fair"], "use none, equal, busy or memory"),
         (&["--csv-raw"], "add --format csv"),
+        (&["--socket", "/nowhere"], "leave --state-dir out beside it"),
         (&["--format", "xml"], "possible values"),
     ] {
         let said = host.bill(words);
@@ -284,4 +307,72 @@ fn the_time_zone_is_the_systems_or_utc_and_is_printed() {
     };
     assert_eq!(zone(&[], "Europe/Berlin"), "Europe/Berlin");
     assert_eq!(zone(&["--utc"], "Europe/Berlin"), "UTC");
+}
+
+#[test]
+fn a_gpu_is_chosen_by_index_uuid_or_the_beginning_of_one_and_a_line_by_its_name() {
+    let host = Host::with(true);
+    let whole = gpu().to_string();
+    let bill = |words: &[&str]| {
+        let mut words = words.to_vec();
+        words.extend(["--since", "4h", "--format", "json"]);
+        let said = host.bill(&words);
+        let bill: serde_json::Value = serde_json::from_slice(&said.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", text(&said.stderr)));
+        bill
+    };
+    for word in ["0", &*whole, "GPU-0a2b", "0a2b3c4d"] {
+        let bill = bill(&["--gpu", word]);
+        assert_eq!(bill["gpus"][0]["gpu_uuid"], whole, "{word}");
+        assert_eq!(bill["left_out"]["gpus"], 0, "{word}");
+    }
+    let whisper = bill(&["--account", "whisper"]);
+    assert_eq!(whisper["accounts"].as_array().unwrap().len(), 1);
+    let nameless = bill(&["--account", "unattributed"]);
+    assert_eq!(
+        (nameless["accounts"].as_array().unwrap().len(), nameless["left_out"]["accounts"].as_u64()),
+        (0, Some(2))
+    );
+}
+
+#[test]
+fn users_have_their_names_where_the_journal_is_this_systems_and_their_ids_always() {
+    let uname = rustix::system::uname();
+    let here = uname.nodename().to_str().unwrap();
+    for (name, uid, title, user) in [
+        (here, 0, "root (0)", Some("root")),
+        // Nobody here is called so.
+        (here, 61_004, "uid 61004", None),
+        // Of another host: whoever has that number here is somebody else.
+        ("elsewhere", 0, "uid 0", None),
+    ] {
+        let host = Host::of(false, name, uid);
+        let words = ["--since", "4h", "--by", "user"];
+        let page = host.bill(&words);
+        let page = text(&page.stdout);
+        assert!(page.contains(&format!("  {title:<17} ")), "{title}: {page}");
+        let json = host.bill(&[&words[..], &["--format", "json"]].concat());
+        let bill: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        let line = &bill["accounts"][0];
+        assert_eq!(line["account"], format!("uid {uid}"));
+        assert_eq!((line["uid"].as_u64(), line["user"].as_str()), (Some(uid.into()), user));
+        let by_name = host.bill(&[&words[..], &["--account", title]].concat());
+        assert!(text(&by_name.stdout).contains(title), "{}", text(&by_name.stderr));
+    }
+}
+
+#[test]
+fn a_journal_whose_end_nothing_vouches_for_says_so_on_its_bill() {
+    let host = Host::with(false);
+    let whole = host.bill(&["--since", "3h"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stdout));
+    std::fs::remove_file(host.folder.path().join("ledger.head")).unwrap();
+    let said = host.bill(&["--since", "3h"]);
+    assert_eq!(said.status.code(), Some(2));
+    let page = text(&said.stdout);
+    assert!(page.contains("WARNING ledger.head is missing beside the journal"), "{page}");
+    let json = host.bill(&["--since", "3h", "--format", "json"]);
+    let bill: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(bill["reading"]["end_witnessed"], false);
+    assert_eq!(bill["reading"]["proven"], "journal");
 }

@@ -12,6 +12,9 @@
 mod support;
 
 #[cfg(test)]
+#[path = "support/asking.rs"]
+mod asking;
+#[cfg(test)]
 #[path = "support/billed.rs"]
 mod billed;
 #[cfg(test)]
@@ -63,11 +66,17 @@ mod metered;
 #[path = "daemon/points.rs"]
 mod points;
 #[cfg(test)]
+#[path = "daemon/reading.rs"]
+mod reading;
+#[cfg(test)]
 #[path = "daemon/reasons.rs"]
 mod reasons;
 #[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
+#[cfg(test)]
+#[path = "daemon/streams.rs"]
+mod streams;
 #[cfg(test)]
 #[path = "daemon/traps.rs"]
 mod traps;

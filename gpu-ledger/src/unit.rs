@@ -19,6 +19,29 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Pid(pub u32);
 
+impl Pid {
+    /// The first number that no process can have (`include/linux/threads.h`, `PID_MAX_LIMIT`).
+    const ALIASES_FROM: u32 = 1 << 22;
+
+    /// Stands for a process whose pid the reader may not see: so many holders of a GPU stay as many.
+    #[must_use]
+    pub const fn alias(number: u32) -> Self {
+        Self(Self::ALIASES_FROM.saturating_add(number))
+    }
+
+    /// Whether it is such a stand-in, and no pid.
+    #[must_use]
+    pub const fn is_alias(self) -> bool {
+        self.0 >= Self::ALIASES_FROM
+    }
+
+    /// The pid; `None` of a stand-in.
+    #[must_use]
+    pub const fn shown(self) -> Option<Self> {
+        if self.is_alias() { None } else { Some(self) }
+    }
+}
+
 impl fmt::Display for Pid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -1,5 +1,7 @@
 //! Showing the accounting mode and turning it on.
 
+use serde_json::{Value, json};
+
 use crate::asked::{Asked, program, state_of};
 use crate::support::{Sim, poll};
 
@@ -54,6 +56,41 @@ fn whoever_holds_the_gpu_since_before_is_named_and_later_ones_are_not() {
     held_by(&sim, 1);
     let after = Asked::on(&sim).run(STATUS);
     assert!(!after.out.contains("until they restart"), "{}", after.out);
+}
+
+/// `accounting status --json`, as its schema says; and its exit status.
+fn status_json(sim: &Sim) -> (Value, i32) {
+    let answer = Asked::on(sim).run(&["accounting", "status", "--json"]);
+    let said: Value = serde_json::from_str(&answer.out)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", answer.out, answer.err));
+    let schema = include_str!("../../gpu-ledger/schema/accounting.v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&said).map(|error| error.to_string()).collect();
+    assert_eq!(faults, Vec::<String>::new(), "{said}");
+    (said, answer.code)
+}
+
+#[test]
+fn the_mode_is_told_to_programs_as_well() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let (off, code) = status_json(&sim);
+    assert_eq!((code, &off["driver"]), (0, &json!("simulated")));
+    for (index, gpu) in (0_u64..).zip(off["gpus"].as_array().unwrap()) {
+        assert_eq!((&gpu["gpu_index"], &gpu["accounting_on"]), (&json!(index), &json!(false)));
+        assert_eq!(gpu["no_driver_row"], Value::Null, "off, nobody has a row");
+    }
+    let old = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 1);
+    assert_eq!(Asked::on(&sim).run(ENABLE).code, 0);
+    let (on, _) = status_json(&sim);
+    assert_eq!(on["gpus"][0]["accounting_on"], true);
+    assert_eq!(on["gpus"][0]["no_driver_row"][0]["pid"], old.pid());
+    assert_eq!(on["gpus"][1]["no_driver_row"], json!([]));
+    assert_eq!(on["unknown"], json!([]));
+    sim.fault("code nvmlDeviceGetAccountingMode --code 999");
+    let (unknown, code) = status_json(&sim);
+    assert_eq!((code, &unknown["gpus"][0]["accounting_on"]), (2, &Value::Null));
+    assert_eq!(unknown["unknown"][0]["reason"], "nvml-unknown-error", "{unknown}");
 }
 
 /// Waits until so many processes hold the GPU.

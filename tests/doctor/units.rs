@@ -106,7 +106,8 @@ fn only_the_one_shot_may_set_anything_on_a_gpu() {
         "User=gpu-ledger",
         "Type=notify",
         "StateDirectoryMode=0700",
-        "RuntimeDirectoryMode=0750",
+        // Everybody may ask: the daemon tells them apart.
+        "RuntimeDirectoryMode=0755",
         "NoNewPrivileges=yes",
         "UMask=0077",
         "LimitCORE=0",

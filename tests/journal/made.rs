@@ -197,6 +197,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         uid: Some(1_000),
         basis: Some(Basis::Exec),
         labels: Vec::new(),
+        memory: None,
     };
     let argv = Argv { bytes: RawBytes::new(), true_length: None, state: ArgvState::Unreadable };
     let evidence = OpenEvidence { row: None, identity: Some(identity(pid, &argv, None)) };
@@ -209,7 +210,12 @@ pub fn gap(cause: GapCause, from_ms: u64, to_ms: u64) -> Draft {
 }
 
 pub fn mark(ms: u64, model: &Recovered) -> Draft {
-    let of_gpu = GpuMark { gpu: gpu(1), last_good: Some(window(ms)), dead_rows: Some(3) };
+    let of_gpu = GpuMark {
+        gpu: gpu(1),
+        last_good: Some(window(ms)),
+        dead_rows: Some(3),
+        doubted_since: None,
+    };
     let mark = Mark {
         processes_until: stamp(ms),
         gpus: vec![of_gpu],

@@ -221,6 +221,12 @@ impl Sight {
         self.last_proof
     }
 
+    /// Since when lists are empty that nobody could believe; `None` where the last one is believed.
+    #[must_use]
+    pub const fn doubted_since(&self) -> Option<Stamp> {
+        self.empty_in_doubt_since
+    }
+
     /// Every gap: those that reads found, those that are in doubt still, the time of empty lists that nobody
     /// could believe, and what lies before the first good read and after the last.
     #[must_use]

@@ -98,4 +98,6 @@ pub struct LineName {
     pub is_classified: Option<bool>,
     /// The identity is known, what this bill is made by is not (a user, a program).
     pub is_unknown: bool,
+    /// The user that it stands for, by the real user id.
+    pub uid: Option<u32>,
 }

@@ -127,10 +127,28 @@ impl Journal {
             gpu: gpu(*index),
             last_good: Some(Window { began: stamp(*good_ms), ended: stamp(*good_ms) }),
             dead_rows: Some(3),
+            doubted_since: None,
         });
         let mark = Mark {
             processes_until: stamp(at_ms),
             gpus: gpus.collect(),
+            unresolved: self.end.unresolved.keys().copied().collect(),
+            note: None,
+        };
+        self.enter(at_ms, Figures::Mark(mark));
+    }
+
+    /// The list of the first GPU is empty since then, and was not believed at the last read.
+    pub(crate) fn mark_in_doubt(&mut self, at_ms: u64, since_ms: u64) {
+        let of_gpu = GpuMark {
+            gpu: gpu(0),
+            last_good: Some(Window { began: stamp(at_ms), ended: stamp(at_ms) }),
+            dead_rows: Some(0),
+            doubted_since: Some(stamp(since_ms)),
+        };
+        let mark = Mark {
+            processes_until: stamp(at_ms),
+            gpus: vec![of_gpu],
             unresolved: self.end.unresolved.keys().copied().collect(),
             note: None,
         };
@@ -157,6 +175,7 @@ impl Journal {
             uid: None,
             basis: Some(Basis::Exec),
             labels: Vec::new(),
+            memory: (kind == OpenKind::NoDriverRow).then_some(Bytes(3 << 30)),
         };
         self.enter(at_ms, Figures::Open(Box::new(open)))
     }

@@ -13,6 +13,7 @@
 
 mod blind;
 mod by;
+mod chosen;
 mod intervals;
 pub mod ledger;
 mod line;
@@ -30,6 +31,7 @@ pub mod text;
 
 pub use blind::{blind_spans, gap_spans};
 pub use by::{By, LineKey, LineName};
+pub use chosen::chosen_gpus;
 pub use ledger::Ledger;
 pub use line::{Totals, journal_line};
 pub use lines::{
@@ -128,10 +130,46 @@ pub enum BillError {
         /// The one that came then.
         seq: u64,
     },
+    /// No GPU, or more than one, is called so.
+    #[error(
+        "{} of this journal {} called {name}; there are: {known}",
+        if *are == 0 { "no GPU".to_owned() } else { format!("{are} GPUs") },
+        if *are == 0 { "is" } else { "are" }
+    )]
+    NoSuchGpu {
+        /// What was asked for, safe to print.
+        name: String,
+        /// How many are called so.
+        are: usize,
+        /// The GPUs there are.
+        known: String,
+    },
+    /// No line is called so.
+    #[error("no line of this bill is called {name}; there are: {known}")]
+    NoSuchLine {
+        /// What was asked for, safe to print.
+        name: String,
+        /// The lines there are.
+        known: String,
+    },
     /// A dimension that does not exist.
     #[error("a bill cannot be made by {0:?}; use account, user, program, gpu or process")]
     UnknownDimension(String),
     /// A share policy that does not exist.
     #[error("no share policy is called {0:?}; use none, equal, busy or memory")]
     UnknownSharePolicy(String),
+}
+
+impl BillError {
+    /// Whether what was asked for is what is wrong.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchGpu { .. }
+                | Self::NoSuchLine { .. }
+                | Self::UnknownDimension(_)
+                | Self::UnknownSharePolicy(_)
+        )
+    }
 }

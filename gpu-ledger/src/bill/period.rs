@@ -45,6 +45,12 @@ pub enum PeriodError {
         /// Its end.
         until: String,
     },
+    /// It is over before the calendar of a journal begins.
+    #[error(
+        "the period ends before {}, where the calendar of a journal begins; give a later one",
+        Timestamp::UNIX_EPOCH
+    )]
+    BeforeCalendar,
     /// It reaches into the future.
     #[error("{option} {moment} lies in the future (it is {now}); {remedy}")]
     Future {
@@ -123,6 +129,10 @@ impl Standpoint {
         let is_open_ended = until.is_none();
         let until = until.unwrap_or(self.now);
         self.refuse_future("--until", until, "leave it out to bill everything up to now")?;
+        // What begins earlier is cut there; what ends earlier is nothing, and not the wrong way round.
+        if until <= Timestamp::UNIX_EPOCH && since < until {
+            return Err(PeriodError::BeforeCalendar);
+        }
         let span = Span::new(milliseconds(since), milliseconds(until));
         match span.filter(|span| span.from_ms() < span.to_ms()) {
             Some(span) => Ok(Period {
@@ -397,6 +407,10 @@ mod tests {
             ),
             (asked("", "2026-12-01"), "leave it out to bill everything up to now"),
             (whole("7d"), "--period \"7d\" is no period"),
+            (whole("0000"), "ends before 1970-01-01T00:00:00Z, where the calendar of a journal"),
+            (whole("1969-12"), "where the calendar of a journal begins; give a later one"),
+            (asked("1960", "1961"), "where the calendar of a journal begins"),
+            (asked("1961", "1960"), "is reversed"),
             (whole("2026-12"), "--since 2026-12-01 00:00:00 UTC lies in the future"),
         ];
         for (asked, expected) in cases {

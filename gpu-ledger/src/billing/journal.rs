@@ -1,13 +1,14 @@
 //! A journal's files as a bill's source: the journal itself, and the archives that lie beside it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Source;
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
-use crate::bill::report::{Head, Outside};
-use crate::journal::entry::{DriverSaid, Entry, Evidence, Moment};
-use crate::journal::store::{Reader, StateDir, StoreError};
+use crate::bill::report::{Head, Outside, Proven, Reading, Through};
+use crate::journal::entry::{Entry, Evidence, Figures, Moment};
+use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError};
 use crate::unit::Span;
 
 /// The journal of one state directory.
@@ -18,6 +19,8 @@ pub struct JournalFiles {
     archives: Vec<Reader>,
     /// Number of the last entry that was archived and is not here.
     missing: u64,
+    /// Whether something outside of the database says where it ends; `None` before it was read.
+    witnessed: Option<bool>,
 }
 
 impl JournalFiles {
@@ -26,7 +29,15 @@ impl JournalFiles {
     /// # Errors
     /// Those of [`Reader::open`]; a directory that cannot be listed.
     pub fn open(dir: &StateDir) -> Result<Self, StoreError> {
-        let journal = Reader::open(dir)?;
+        Self::with(Reader::open(dir)?, dir)
+    }
+
+    /// As [`Self::open`], within the process that writes the journal.
+    pub(crate) fn open_beside_writer(dir: &StateDir) -> Result<Self, StoreError> {
+        Self::with(Reader::open_beside_writer(dir)?, dir)
+    }
+
+    fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
         let mut archives = Vec::new();
         let mut missing = journal.base();
         let candidates = if missing > 0 { archives_in(dir)? } else { Vec::new() };
@@ -40,7 +51,75 @@ impl JournalFiles {
             archives.push(archive);
         }
         archives.reverse();
-        Ok(Self { journal, archives, missing })
+        Ok(Self { journal, archives, missing, witnessed: None })
+    }
+
+    /// Gives `take` every entry that bears on the period, as [`Reader::period`] does: worth nothing before
+    /// this returns.
+    pub(crate) fn visit(
+        &self,
+        (from_ms, to_ms): (u64, u64),
+        take: &mut dyn FnMut(Entry),
+    ) -> Result<PeriodRead, StoreError> {
+        for archive in &self.archives {
+            archive.period(from_ms, to_ms, &mut *take)?;
+        }
+        self.journal.period(from_ms, to_ms, take)
+    }
+
+    /// Number of the last entry that was archived and is not here.
+    pub(crate) const fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Whose an entry is; `None` where nobody knows, or where it is not here.
+    pub(crate) fn uid_of(&self, seq: u64) -> Result<Option<u32>, StoreError> {
+        let entry = self.reader_of(seq).entry(seq)?;
+        Ok(entry.and_then(|entry| match entry.figures {
+            Figures::Settlement(settlement) => settlement.uid,
+            Figures::Open(open) => open.uid,
+            _ => None,
+        }))
+    }
+
+    /// The kind and version of the driver that was asked, by the numbers of epochs: the last one's, and
+    /// `simulated` where any of them was.
+    pub(crate) fn driver(
+        &self,
+        epochs: impl Iterator<Item = u64>,
+    ) -> Result<(Option<String>, Option<String>), StoreError> {
+        let mut epochs: Vec<u64> = epochs.collect();
+        epochs.sort_unstable();
+        let (mut kind, mut version) = (None, None);
+        for seq in epochs {
+            if let Some(Evidence::Epoch(said)) = self.reader_of(seq).evidence(seq)? {
+                if kind.as_deref() != Some("simulated") {
+                    kind = Some(said.kind.to_string());
+                }
+                version = said.version.as_ref().map(ToString::to_string);
+            }
+        }
+        Ok((kind, version))
+    }
+
+    /// When the processes behind open entries began, as far as their evidence says, in ms since 1970.
+    pub(crate) fn born_ms(
+        &self,
+        holders: impl Iterator<Item = u64>,
+    ) -> Result<BTreeMap<u64, u64>, StoreError> {
+        let mut born = BTreeMap::new();
+        for seq in holders {
+            let reader = self.reader_of(seq);
+            if let (Some(entry), Some(Evidence::Open(open))) =
+                (reader.entry(seq)?, reader.evidence(seq)?)
+                && let Some(identity) = open.identity
+                && identity.boot == entry.at.boot
+                && let Some(born_ms) = wall_ms(entry.at, identity.key.start.0)
+            {
+                born.insert(seq, born_ms);
+            }
+        }
+        Ok(born)
     }
 
     /// Whoever has the entry of this number.
@@ -74,50 +153,30 @@ fn archives_in(dir: &StateDir) -> Result<Vec<Archive>, StoreError> {
 
 impl Source for JournalFiles {
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
-        let (from_ms, to_ms) = (period.from_ms(), period.to_ms());
         let mut refused: Result<(), BillError> = Ok(());
-        let mut take = |entry: Entry| {
+        let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
             if refused.is_ok() {
                 refused = ledger.take(&entry);
             }
-        };
-        for archive in &self.archives {
-            archive.period(from_ms, to_ms, &mut take)?;
-        }
-        let read = self.journal.period(from_ms, to_ms, &mut take)?;
+        })?;
         refused?;
         ledger.finish(&read.end)?;
+        self.witnessed = read.witnessed;
         Ok(Head { seq: read.end.head.seq, hash: read.end.head.hash })
     }
 
     fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside> {
-        let mut outside = Outside { missing: self.missing, ..Outside::default() };
-        for seq in ledger.epochs() {
-            if let Some(Evidence::Epoch(said)) = self.reader_of(seq).evidence(seq)? {
-                note_driver(&mut outside, &said);
-            }
-        }
-        for seq in ledger.rowless() {
-            let reader = self.reader_of(seq);
-            if let (Some(entry), Some(Evidence::Open(open))) =
-                (reader.entry(seq)?, reader.evidence(seq)?)
-                && let Some(identity) = open.identity
-                && identity.boot == entry.at.boot
-                && let Some(born_ms) = wall_ms(entry.at, identity.key.start.0)
-            {
-                outside.born_ms.insert(seq, born_ms);
-            }
-        }
-        Ok(outside)
+        let (driver, driver_version) = self.driver(ledger.epochs().into_iter())?;
+        let born_ms = self.born_ms(ledger.rowless().into_iter())?;
+        let reading = Reading {
+            through: Through::Files,
+            proven: Proven::Journal,
+            only_uid: None,
+            witnessed: self.witnessed != Some(false),
+        };
+        let missing = self.missing;
+        Ok(Outside { driver, driver_version, missing, born_ms, reading, ..Outside::default() })
     }
-}
-
-/// One simulated driver among several makes the bill a simulated one.
-fn note_driver(outside: &mut Outside, said: &DriverSaid) {
-    if outside.driver.as_deref() != Some("simulated") {
-        outside.driver = Some(said.kind.to_string());
-    }
-    outside.driver_version = said.version.as_ref().map(ToString::to_string);
 }
 
 /// A moment of the boot clock on the wall clock of a moment of the same boot, in ms since 1970.

@@ -1,12 +1,15 @@
 //! One bill: from its source to its reader.
 //!
-//! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the page's
-//! way out. May not: compute a number that a pure room could, or read a driver.
+//! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the names of
+//! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
 mod journal;
+mod socket;
 
 pub use journal::JournalFiles;
+pub use socket::JournalSocket;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
@@ -14,11 +17,12 @@ use jiff::tz::TimeZone;
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{ALL, Asked, Period, PeriodError, Standpoint, moment_of};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
-use crate::bill::{By, SharePolicy, Totals, journal_line, table, text};
+use crate::bill::{By, SharePolicy, Totals, chosen_gpus, journal_line, table, text};
 use crate::clock::Clock;
 use crate::output::{self, Output};
 use crate::rendering::json;
-use crate::unit::{GpuUuid, Span, WallUs};
+use crate::session::preflight::host_name;
+use crate::unit::{Span, WallUs};
 
 /// Exit status: answered, but something is UNKNOWN.
 const STATUS_UNKNOWN: u8 = 2;
@@ -65,8 +69,8 @@ pub struct BillOptions {
     pub by: By,
     /// How shared time is divided.
     pub share: SharePolicy,
-    /// Only these GPUs.
-    pub gpus: Vec<GpuUuid>,
+    /// Only these GPUs, by index, UUID or the beginning of one.
+    pub gpus: Vec<String>,
     /// Only lines of these names.
     pub accounts: Vec<String>,
     /// The form.
@@ -82,18 +86,25 @@ pub struct BillOptions {
 /// Makes one bill and returns the exit status.
 ///
 /// # Errors
-/// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none.
+/// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
+/// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     let output = Output::open(options.output.clone(), true)?;
     let period = period(options)?;
     let mut ledger = Ledger::new();
     let head = source.read(period.span, &mut ledger)?;
-    let outside = source.outside(&ledger)?;
+    let mut outside = source.outside(&ledger)?;
+    let mut uids = ledger.uids();
+    uids.extend(outside.reading.only_uid);
+    // What another host calls them this one does not know.
+    if ledger.host().is_some_and(|host| *host == host_name()) {
+        outside.users = users(&uids);
+    }
     let ask = Ask {
         period,
         by: options.by,
         share: options.share,
-        gpus: options.gpus.clone(),
+        gpus: chosen_gpus(&ledger, &options.gpus)?,
         accounts: options.accounts.clone(),
     };
     let report = report(&ledger, &ask, head, &outside)?;
@@ -108,6 +119,18 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         return Ok(STATUS_FAILED);
     }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
+}
+
+/// What this system calls them, as far as it does.
+fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
+    let named = uids.iter().filter_map(|uid| match nix::unistd::User::from_uid((*uid).into()) {
+        Ok(user) => user.map(|user| (*uid, user.name)),
+        Err(error) => {
+            tracing::debug!(uid, %error, "the user's name cannot be looked up");
+            None
+        }
+    });
+    named.collect()
 }
 
 fn period(options: &BillOptions) -> Result<Period, PeriodError> {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use super::{STATUS_FAILED, STATUS_UNKNOWN, block_on, print};
 use crate::clock::Clock;
 use crate::mode::{ModeCommand, ModeOutcome, run};
+use crate::rendering::json;
 use crate::survey::SurveyOptions;
 
 const EXIT_STATUS: &str = "Exit status: 0 the mode is on (`status`: is known) on every GPU, 1 it \
@@ -28,19 +29,23 @@ enum Command {
         gpu: Option<String>,
     },
     /// Show the mode of every GPU
-    Status,
+    Status {
+        /// One JSON object (format gpu-ledger-accounting) instead of text
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Accounting {
     pub(super) fn run(self, library: Option<PathBuf>, clock: Clock) -> anyhow::Result<u8> {
-        let command = match self.command {
-            Command::Enable { gpu } => ModeCommand::Enable { gpu },
-            Command::Status => ModeCommand::Show,
+        let (command, is_json) = match self.command {
+            Command::Enable { gpu } => (ModeCommand::Enable { gpu }, false),
+            Command::Status { json } => (ModeCommand::Show, json),
         };
         let call_deadline = crate::accounting::driver::CALL_DEADLINE;
         let options = SurveyOptions { library, call_deadline, clock };
         let report = block_on(run(&command, options))??;
-        print(&report.text)?;
+        print(&if is_json { json(&report.lines)? } else { report.text })?;
         Ok(match report.outcome {
             ModeOutcome::Done => 0,
             ModeOutcome::Unknown => STATUS_UNKNOWN,

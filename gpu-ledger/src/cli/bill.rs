@@ -1,22 +1,24 @@
 //! `gpu-ledger bill`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
 use super::Usage;
+use super::place::Place;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format, JournalFiles};
+use crate::billing::{self, BillOptions, Format, JournalFiles, JournalSocket};
 use crate::clock::Clock;
-use crate::journal::store::StateDir;
-use crate::unit::GpuUuid;
+use crate::daemon::ClientError;
+use crate::journal::store::{StateDir, StoreError};
 
 const MOMENTS: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
 last. Without any of the three it is today, up to now.\n\
+Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see \
+all, every other user their own lines.\n\
 Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
 without a name, or was not seen, 64 usage.";
 
@@ -41,8 +43,8 @@ pub(super) struct Bill {
     /// How shared time is divided between accounts: none, equal, busy or memory
     #[arg(long, value_name = "POLICY", default_value = "none")]
     share: SharePolicy,
-    /// Only this GPU, by its UUID (may be given again)
-    #[arg(long = "gpu", value_name = "UUID")]
+    /// Only this GPU, by index, UUID or the beginning of one (may be given again)
+    #[arg(long = "gpu", value_name = "GPU")]
     gpus: Vec<String>,
     /// Only the line of this name (may be given again); the bill says what it left out
     #[arg(long = "account", value_name = "NAME")]
@@ -59,9 +61,8 @@ pub(super) struct Bill {
     /// Days and months of UTC instead of those of TZ or of the system's time zone
     #[arg(long)]
     utc: bool,
-    /// Where the journal is kept
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/gpu-ledger")]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -72,12 +73,47 @@ enum Form {
     Line,
 }
 
+/// Neither the files nor the daemon could be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{files}; and {daemon}")]
+struct NoSource {
+    files: StoreError,
+    daemon: ClientError,
+}
+
 /// Makes the bill.
 pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
-    let dir = StateDir::at(&bill.state_dir);
+    let place = bill.place.clone();
     let options = options(bill, clock)?;
-    let mut source = JournalFiles::open(&dir)?;
-    billing::bill(&options, &mut source)
+    if place.names_socket() && place.names_state_dir() {
+        let what = "--socket asks a daemon for its own journal; leave --state-dir out beside it";
+        return Err(Usage(what.to_owned()).into());
+    }
+    if place.names_socket() {
+        return billing::bill(&options, &mut JournalSocket::at(&place.socket()?));
+    }
+    let files = match JournalFiles::open(&StateDir::at(place.state_dir()?)) {
+        Ok(mut files) => return billing::bill(&options, &mut files),
+        Err(error) if error.is_denied() => error,
+        Err(error) => return Err(error.into()),
+    };
+    let socket = place.socket()?;
+    if place.names_state_dir() {
+        // Whose daemon answers there is not known: it may write another journal.
+        return Err(anyhow::anyhow!(
+            "{files}; ask the daemon that writes it: gpu-ledger bill --socket {}",
+            socket.display()
+        ));
+    }
+    billing::bill(&options, &mut JournalSocket::at(&socket)).map_err(|error| {
+        match error.downcast::<ClientError>() {
+            Ok(daemon @ (ClientError::Absent { .. } | ClientError::Denied { .. })) => {
+                NoSource { files, daemon }.into()
+            }
+            Ok(daemon) => daemon.into(),
+            Err(error) => error,
+        }
+    })
 }
 
 fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
@@ -93,7 +129,7 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         asked: Asked { since: bill.since, until: bill.until, period: bill.period },
         by: bill.by,
         share: bill.share,
-        gpus: bill.gpus.into_iter().map(|uuid| GpuUuid(Arc::from(uuid))).collect(),
+        gpus: bill.gpus,
         accounts: bill.accounts,
         format: match bill.format {
             Form::Table => Format::Table,

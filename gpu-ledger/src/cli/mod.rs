@@ -24,6 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::bill::Bill;
 use self::trace::Trace;
+use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::clock::Clock;
 use crate::daemon::LogFilter;
@@ -120,7 +121,10 @@ pub fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
-            ExitCode::from(if error.is::<Usage>() || error.is::<PeriodError>() {
+            let is_usage = error.is::<Usage>()
+                || error.is::<PeriodError>()
+                || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
+            ExitCode::from(if is_usage {
                 STATUS_USAGE
             } else if has_command {
                 STATUS_FAILED_BEFORE

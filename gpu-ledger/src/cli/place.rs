@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::config::{Config, ConfigError};
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct Place {
     /// Configuration file that names the places (default: /etc/gpu-ledger/config.toml)
     #[arg(long, value_name = "FILE")]
@@ -25,6 +25,16 @@ impl Place {
             Some(path) => Ok(path.clone()),
             None => Ok(Config::read_or_default(self.config.as_deref())?.socket.path),
         }
+    }
+
+    /// Whether the command line names the socket.
+    pub(super) const fn names_socket(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Whether it names the journal's folder.
+    pub(super) const fn names_state_dir(&self) -> bool {
+        self.state_dir.is_some()
     }
 
     pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {

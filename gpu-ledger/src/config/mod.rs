@@ -161,12 +161,12 @@ impl Default for SocketPlace {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("{path}: {source}; name another file with --config", path = path.display())]
+    #[error("{path}: {cause}; name another file with --config", path = path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// It is too large to be meant.
     #[error("{path}: larger than {BYTES_MAX} bytes; this is no configuration file", path = path.display())]
@@ -215,7 +215,7 @@ pub enum ConfigError {
 impl Config {
     /// The configuration in a file; keys that it does not name have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let failed = |source| ConfigError::Read { path: path.to_path_buf(), source };
+        let failed = |cause| ConfigError::Read { path: path.to_path_buf(), cause };
         let size = std::fs::metadata(path).map_err(failed)?.len();
         if size > BYTES_MAX {
             return Err(ConfigError::TooLarge { path: path.to_path_buf() });
@@ -228,8 +228,8 @@ impl Config {
         match path {
             Some(path) => Self::read(path),
             None => match Self::read(Path::new(CONFIG_DEFAULT)) {
-                Err(ConfigError::Read { source, .. })
-                    if source.kind() == std::io::ErrorKind::NotFound =>
+                Err(ConfigError::Read { cause, .. })
+                    if cause.kind() == std::io::ErrorKind::NotFound =>
                 {
                     Ok(Self::default())
                 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::fresh::Fresh;
 use super::notify::Manager;
 use super::overflow::Overflow;
 use super::queue::Queue;
@@ -79,6 +80,7 @@ impl Daemon {
             driver_lack: None,
             reopens: false,
             releases: Vec::new(),
+            fresh: Fresh::default(),
             calls,
             group,
             _socket: socket,

@@ -22,6 +22,10 @@ impl Daemon {
     pub(super) async fn serve(&mut self, call: Call) -> anyhow::Result<()> {
         let Call { request, peer, reply } = call;
         let answer = match request {
+            Request::Freshen { to_ms } => {
+                self.freshen(to_ms, reply);
+                return self.turn(None);
+            }
             Request::Status => self.status_answer(peer),
             Request::Live => Ok(self.live_answer(peer)),
             Request::Mark { note } => self.mark_answer(&note),

@@ -1,16 +1,20 @@
-//! Asking a daemon: one line there, one line back.
+//! Asking a daemon: one line there, one line back, or the many of a reading.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::request::VERSION;
+use super::stream::{End, Line, StreamError};
+use crate::journal::Entry;
 
 /// How long a daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(75);
-/// Bytes of an answer.
-const ANSWER_MAX: u64 = 64 << 20;
+/// Bytes of one line of an answer.
+const LINE_MAX: u64 = 64 << 20;
 
 /// Why a daemon did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +30,11 @@ pub(crate) enum ClientError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// It is there, and only root and its group may ask it.
-    #[error("{} is not open to this user: become root, or join the daemon's group", path.display())]
+    /// It is there, and this user may not go there.
+    #[error(
+        "{} is not open to this user: its folder must let everybody in (mode 0755), as the unit makes it",
+        path.display()
+    )]
     Denied {
         /// Where.
         path: PathBuf,
@@ -39,6 +46,25 @@ pub(crate) enum ClientError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// Its answer broke off.
+    #[error(
+        "the daemon at {} broke off after {entries} entries: nothing of them is used; ask again, and \
+         see its log", path.display()
+    )]
+    Cut {
+        /// Where.
+        path: PathBuf,
+        /// Entries that came.
+        entries: u64,
+    },
+    /// What it sent is not what it must be.
+    #[error("the daemon at {} sent what cannot be used: {cause}", path.display())]
+    Stream {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: Box<StreamError>,
     },
     /// It said no.
     #[error("{0}")]
@@ -56,25 +82,90 @@ impl Client {
         Self { path: path.to_path_buf() }
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Asks one thing.
     pub(crate) fn ask(&self, request: &Value) -> Result<Value, ClientError> {
-        let path = self.path.clone();
-        let mut stream = UnixStream::connect(&path).map_err(|cause| match cause.kind() {
-            std::io::ErrorKind::PermissionDenied => ClientError::Denied { path: path.clone() },
-            _ => ClientError::Absent { path: path.clone(), cause },
-        })?;
-        let broken = |what: String| ClientError::Broken { path: path.clone(), what };
-        let failed = |error: std::io::Error| broken(error.to_string());
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
-        let mut line = String::new();
-        BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut line).map_err(failed)?;
-        let answer: Value =
-            serde_json::from_str(&line).map_err(|error| broken(error.to_string()))?;
+        let mut stream = self.connect(request)?;
+        let mut line = Vec::new();
+        self.line(&mut stream, &mut line)?;
+        let answer: Value = serde_json::from_slice(&line).map_err(|error| self.broken(&error))?;
         match answer.get("error").and_then(Value::as_str) {
             Some(why) => Err(ClientError::Refused(why.to_owned())),
             None => Ok(answer),
         }
+    }
+
+    /// Asks for the entries that bear on a period of wall-clock milliseconds. What `take` was given is worth
+    /// nothing unless this returns the end.
+    pub(crate) fn rows<E: From<ClientError>>(
+        &self,
+        (from_ms, to_ms): (u64, u64),
+        mut take: impl FnMut(Entry, bool) -> Result<(), E>,
+    ) -> Result<End, E> {
+        let request = json!({
+            "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms,
+        });
+        let mut stream = self.connect(&request)?;
+        let (mut bytes, mut entries) = (Vec::new(), 0_u64);
+        loop {
+            bytes.clear();
+            self.line(&mut stream, &mut bytes)?;
+            if bytes.pop() != Some(b'\n') {
+                return Err(ClientError::Cut { path: self.path.clone(), entries }.into());
+            }
+            let line: Line = serde_json::from_slice(&bytes).map_err(|error| self.broken(&error))?;
+            match line {
+                Line { error: Some(why), .. } => return Err(ClientError::Refused(why).into()),
+                Line { end: Some(end), .. } if end.sent == entries => return Ok(end),
+                Line { end: Some(end), .. } => {
+                    let cause = StreamError::Count { sent: end.sent, taken: entries };
+                    return Err(self.unusable(cause).into());
+                }
+                Line { entry: Some(line), .. } => {
+                    entries = entries.saturating_add(1);
+                    let (entry, proven) = line.entry().map_err(|cause| self.unusable(cause))?;
+                    take(entry, proven)?;
+                }
+                Line { .. } => {
+                    let what = "a line of it is neither an entry nor its end".to_owned();
+                    return Err(ClientError::Broken { path: self.path.clone(), what }.into());
+                }
+            }
+        }
+    }
+
+    fn connect(&self, request: &Value) -> Result<BufReader<UnixStream>, ClientError> {
+        let path = &self.path;
+        let mut stream = UnixStream::connect(path).map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::PermissionDenied => ClientError::Denied { path: path.clone() },
+            _ => ClientError::Absent { path: path.clone(), cause },
+        })?;
+        let failed = |error: std::io::Error| self.broken(&error);
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
+        Ok(BufReader::new(stream))
+    }
+
+    /// One line, with its end where it has one.
+    fn line(
+        &self,
+        stream: &mut BufReader<UnixStream>,
+        line: &mut Vec<u8>,
+    ) -> Result<(), ClientError> {
+        let read = stream.take(LINE_MAX).read_until(b'\n', line);
+        read.map(drop).map_err(|error| self.broken(&error))
+    }
+
+    fn broken(&self, error: &dyn std::error::Error) -> ClientError {
+        ClientError::Broken { path: self.path.clone(), what: error.to_string() }
+    }
+
+    fn unusable(&self, cause: StreamError) -> ClientError {
+        ClientError::Stream { path: self.path.clone(), cause: Box::new(cause) }
     }
 }

@@ -47,7 +47,7 @@ impl Daemon {
         }
     }
 
-    fn waits_for_reads(&self, asked: BootNs) -> bool {
+    pub(super) fn waits_for_reads(&self, asked: BootNs) -> bool {
         let released = self.observer.released();
         let mut gpus = self.observer.host().gpus().values();
         self.observer.driver().is_some()

@@ -15,11 +15,14 @@ mod begin;
 mod calls;
 mod client;
 mod end;
+mod fold;
+mod fresh;
 mod meters;
 mod notify;
 mod offline;
 mod options;
 mod overflow;
+mod places;
 mod queue;
 mod request;
 mod rows;
@@ -27,6 +30,8 @@ mod signals;
 mod socket;
 mod start;
 mod status;
+mod status_text;
+mod stream;
 mod tally;
 mod turn;
 mod writer;
@@ -41,7 +46,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at};
 use self::calls::Release;
 pub(crate) use self::client::{Client, ClientError};
 use self::notify::Manager;
-pub(crate) use self::offline::{offline_status, status_text};
+pub(crate) use self::offline::offline_status;
 pub use self::options::{DaemonOptions, LogFilter};
 use self::overflow::Overflow;
 use self::queue::Queue;
@@ -49,6 +54,8 @@ use self::request::Call;
 pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
+pub(crate) use self::status_text::status_text;
+pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
 use crate::clock::Clock;
 use crate::config::{Config, Reload};
@@ -124,6 +131,7 @@ struct Daemon {
     /// A call hung while the driver was closed: it is opened again as soon as it can be.
     reopens: bool,
     releases: Vec<Release>,
+    fresh: fresh::Fresh,
     calls: mpsc::Receiver<Call>,
     /// Who may see everything; shared with every connection.
     group: Arc<Mutex<String>>,
@@ -177,6 +185,7 @@ impl Daemon {
                 return Ok(());
             }
             self.get_ready();
+            self.see_to_marks();
             self.see_to_the_driver().await?;
             self.see_to_overflow().await?;
             self.see_to_releases().await?;

@@ -25,6 +25,13 @@ pub(super) enum Request {
         /// Up to, exclusive.
         to_ms: u64,
     },
+    /// Have it entered up to when everything was seen, before somebody reads up to this moment. Asked by
+    /// the socket alone.
+    #[serde(skip)]
+    Freshen {
+        /// Up to when the reading goes.
+        to_ms: u64,
+    },
     /// Give handles back.
     Release {
         /// Of one GPU; of all where none is named.
@@ -78,7 +85,7 @@ impl Request {
 /// Who asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Peer {
-    /// The real user, as the kernel says.
+    /// The effective user when it connected, as the kernel says.
     pub(super) uid: u32,
     /// Root, the daemon's own user, or a member of the group.
     pub(super) sees_all: bool,

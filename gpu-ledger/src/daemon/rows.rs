@@ -1,124 +1,144 @@
 //! The entries of a period, streamed by a thread with a reader of its own.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::request::{OTHER_USERS, Peer, VERSION};
+use super::fold::Fold;
+use super::request::{Peer, VERSION};
 use super::socket::write_all;
-use crate::journal::canon;
-use crate::journal::entry::{Change, Correction, Entry, Figures, OpenFigures};
-use crate::journal::store::{Reader, StateDir, StoreError};
-use crate::settlement::Account;
-use crate::unit::Pid;
+use super::stream::{Beside, End, EntryLine, Line};
+use crate::billing::JournalFiles;
+use crate::journal::canon::CanonError;
+use crate::journal::entry::{Entry, EpochEdge, Figures, OpenKind};
+use crate::journal::store::{StateDir, StoreError};
+use crate::unit::GpuUuid;
 
 /// Lines that wait for the client.
 const LINES_MAX: usize = 64;
+/// A reading keeps the write-ahead log from being written back: no client draws it out for longer.
+const READING_TIME_MAX: Duration = Duration::from_mins(2);
+
+/// Why the stream ends early.
+#[derive(Debug, thiserror::Error)]
+enum RowsError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Canon(#[from] CanonError),
+    #[error("a line cannot be written: {0}")]
+    Json(#[from] serde_json::Error),
+}
 
 /// Sends every entry that bears on the period, a line each, and one last line that says that this was all.
-/// Nothing may be used before that last line.
+/// Nothing may be used before that last line. `place`: given back when the journal is closed again.
 pub(super) async fn send(
     stream: &UnixStream,
     dir: &StateDir,
     period: (u64, u64),
     peer: Peer,
-    patience: Duration,
+    (place, patience): (Vec<OwnedSemaphorePermit>, Duration),
 ) -> std::io::Result<()> {
     let (lines, mut coming) = mpsc::channel::<String>(LINES_MAX);
     let dir = dir.clone();
     std::thread::Builder::new().name("journal-reader".to_owned()).spawn(move || {
         let last = match read(&dir, period, peer, &lines) {
             Ok(last) => last,
-            Err(error) => json!({ "version": VERSION, "error": error.to_string() }).to_string(),
+            Err(error) => {
+                serde_json::json!({ "version": VERSION, "error": error.to_string() }).to_string()
+            }
         };
         // The client may have gone.
         let _ = lines.blocking_send(last);
+        drop(place);
     })?;
-    while let Some(mut line) = coming.recv().await {
-        line.push('\n');
-        timeout(patience, write_all(stream, line.as_bytes())).await??;
-    }
-    Ok(())
+    let all = async {
+        while let Some(mut line) = coming.recv().await {
+            line.push('\n');
+            timeout(patience, write_all(stream, line.as_bytes())).await??;
+        }
+        Ok(())
+    };
+    timeout(READING_TIME_MAX, all).await?
 }
 
 fn read(
     dir: &StateDir,
-    (from_ms, to_ms): (u64, u64),
+    period: (u64, u64),
     peer: Peer,
     lines: &mpsc::Sender<String>,
-) -> Result<String, StoreError> {
-    let reader = Reader::open_beside_writer(dir)?;
-    let mut failed = None;
-    let read = reader.period(from_ms, to_ms, |entry| {
+) -> Result<String, RowsError> {
+    let journal = JournalFiles::open_beside_writer(dir)?;
+    let fold = Fold::new(peer);
+    let mut sending = Sending::default();
+    let read = journal.visit(period, &mut |entry| {
         // Nobody takes them any more, or one could not be written down: nothing further is sent.
-        if failed.is_none() && !lines.is_closed() {
-            match line(entry, peer) {
+        if sending.failed.is_none() && !lines.is_closed() {
+            match sending.line(entry, &fold, peer, &journal) {
                 Ok(line) => drop(lines.blocking_send(line)),
-                Err(error) => failed = Some(error),
+                Err(error) => sending.failed = Some(error),
             }
         }
     })?;
-    if let Some(error) = failed {
-        return Err(error.into());
+    if let Some(error) = sending.failed {
+        return Err(error);
     }
-    let mut unresolved = Vec::new();
-    for (seq, open) in read.end.unresolved {
-        let open = seen_by(peer, open);
-        unresolved.push(json!({ "seq": seq, "open": STANDARD.encode(canon::encode(&open)?) }));
+    for (seq, open) in &read.end.unresolved {
+        if open.kind == OpenKind::NoDriverRow && peer.sees(open.uid) {
+            sending.rowless.insert(*seq);
+        }
     }
-    let booked = read.end.head.booked.iter().filter(|_| peer.sees_all).map(
-        |(gpu, sum)| json!({ "gpu": gpu, "count": sum.count, "held_ms": sum.held_ms.to_string() }),
-    );
-    let booked: Vec<_> = booked.collect();
-    Ok(json!({
-        "version": VERSION,
-        "end": {
-            "seq": read.end.head.seq,
-            "hash": read.end.head.hash.to_string(),
-            "booked": booked,
-            "unresolved": unresolved,
-            "base": read.base,
-            "visited": read.visited,
-            "sees_all": peer.sees_all,
-        },
-    })
-    .to_string())
-}
-
-/// An entry's line: its number, and the canonical bytes of its moment and figures.
-fn line(entry: Entry, peer: Peer) -> Result<String, canon::CanonError> {
-    let figures = match entry.figures {
-        Figures::Settlement(mut settlement) if !peer.sees(settlement.uid) => {
-            settlement.account = Account::Unclassified(OTHER_USERS.into());
-            (settlement.program, settlement.uid, settlement.pid) = (None, None, Pid(0));
-            settlement.labels.clear();
-            Figures::Settlement(settlement)
-        }
-        Figures::Open(open) => Figures::Open(Box::new(seen_by(peer, *open))),
-        Figures::Correction(Correction { of, change: Change::Account(_) }) if !peer.sees_all => {
-            let account = Account::Unclassified(OTHER_USERS.into());
-            Figures::Correction(Correction { of, change: Change::Account(account) })
-        }
-        Figures::Mark(mut mark) if !peer.sees_all => {
-            mark.note = None;
-            Figures::Mark(mark)
-        }
-        figures => figures,
+    let (driver, driver_version) = journal.driver(sending.epochs.values().copied())?;
+    let beside = Beside {
+        sent: sending.sent,
+        missing: journal.missing(),
+        witnessed: read.witnessed != Some(false),
+        sees_all: peer.sees_all,
+        uid: peer.uid,
+        driver,
+        driver_version,
+        born_ms: journal.born_ms(sending.rowless.iter().copied())?,
     };
-    let body = canon::encode(&(entry.at, figures))?;
-    Ok(json!({ "seq": entry.seq, "body": STANDARD.encode(body) }).to_string())
+    let unresolved = read.end.unresolved.iter().map(|(seq, open)| (*seq, fold.open(open.clone())));
+    let end = End::of(&read.end, unresolved, beside)?;
+    let line = Line { version: Some(VERSION), end: Some(end), ..Line::default() };
+    Ok(serde_json::to_string(&line)?)
 }
 
-fn seen_by(peer: Peer, mut open: OpenFigures) -> OpenFigures {
-    if !peer.sees(open.uid) {
-        open.account = Account::Unclassified(OTHER_USERS.into());
-        (open.program, open.uid, open.pid) = (None, None, Pid(0));
-        open.labels.clear();
+/// What is remembered of the entries on their way.
+#[derive(Default)]
+struct Sending {
+    sent: u64,
+    /// Number of each GPU's last epoch: its evidence says which driver was asked.
+    epochs: BTreeMap<GpuUuid, u64>,
+    /// Numbers of holders without a row: their evidence says how old they are.
+    rowless: BTreeSet<u64>,
+    failed: Option<RowsError>,
+}
+
+impl Sending {
+    fn line(
+        &mut self,
+        entry: Entry,
+        fold: &Fold,
+        peer: Peer,
+        journal: &JournalFiles,
+    ) -> Result<String, RowsError> {
+        match &entry.figures {
+            Figures::Epoch(epoch) if matches!(epoch.edge, EpochEdge::Began { .. }) => {
+                self.epochs.insert(epoch.gpu.clone(), entry.seq);
+            }
+            Figures::Open(open) if open.kind == OpenKind::NoDriverRow && peer.sees(open.uid) => {
+                self.rowless.insert(entry.seq);
+            }
+            _ => {}
+        }
+        let entry = fold.entry(entry, |of| journal.uid_of(of))?;
+        let entry = Some(EntryLine::of(&entry, peer.sees_all)?);
+        self.sent = self.sent.saturating_add(1);
+        Ok(serde_json::to_string(&Line { entry, ..Line::default() })?)
     }
-    open
 }

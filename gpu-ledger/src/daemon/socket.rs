@@ -1,7 +1,9 @@
-//! The daemon's socket: who may connect, and what one connection may cost.
+//! The daemon's socket: who is who, and what one connection may cost.
 //!
-//! A connection asks one thing and gets its answer. Every wait has a deadline and every buffer a bound, so that
-//! whoever connects can hold up a place here for some seconds, and nothing else.
+//! Every user may connect; what they see and may do the kernel's word on who they are decides
+//! (`SO_PEERCRED`), not the file's mode. A connection asks one thing and gets its answer. Every wait has a
+//! deadline and every buffer a bound, so that whoever connects can hold up a place here for some seconds,
+//! or a reading of the journal for some minutes, and nothing else.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -10,23 +12,27 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::request::{Call, Peer, Request, VERSION};
+use super::places::{Places, is_own};
+use super::request::{Call, Peer, Reply, Request, VERSION};
 use super::rows;
 use crate::journal::store::StateDir;
 
-/// Connections at one time; more are closed at once.
-pub(super) const CONNECTIONS_MAX: usize = 64;
-/// Of those, how many may read the journal.
-const READINGS_MAX: usize = 2;
+/// Mode of the socket: everybody may connect.
+const SOCKET_MODE: u32 = 0o666;
 /// Bytes of a request.
 const REQUEST_MAX: usize = 4_096;
 /// How long a client may take to say what it wants, and to take each piece of the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the loop may take to answer; giving handles back waits for driver calls.
 const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
+/// How long a place rests before somebody else than root or the daemon's user has it again: with their few
+/// places nobody asks so often that the loop has no time for anything else.
+const PLACE_REST: Duration = Duration::from_millis(100);
+/// How long a reading waits for a mark that says up to now: a read of every GPU, and a commit.
+const FRESHEN_PATIENCE: Duration = Duration::from_secs(3);
 /// Requests that wait for the loop.
 pub(super) const CALLS_MAX: usize = 16;
 
@@ -67,7 +73,7 @@ struct Shared {
     calls: mpsc::Sender<Call>,
     group: Arc<Mutex<String>>,
     dir: StateDir,
-    readings: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Socket {
@@ -82,10 +88,12 @@ impl Socket {
         make_way(path)?;
         let listener = bind_narrow(path).map_err(failed)?;
         let name = group.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        admit_group(path, &name).map_err(failed)?;
+        tell_of_no_group(&name);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))
+            .map_err(failed)?;
         let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
-        let readings = Arc::new(Semaphore::new(READINGS_MAX));
-        tokio::spawn(serve(listener, Shared { calls, group, dir, readings }));
+        let places = Arc::new(Places::default());
+        tokio::spawn(serve(listener, Shared { calls, group, dir, places }));
         Ok(Self { path: path.to_path_buf(), inode })
     }
 }
@@ -119,7 +127,8 @@ fn make_way(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-/// Binds with no right for anybody else, so that it is never wider than it is meant to be.
+/// Binds with no right for anybody else. The mask is the whole process's: what other threads make meanwhile is
+/// narrower for it, never wider.
 fn bind_narrow(path: &Path) -> std::io::Result<UnixListener> {
     let before = rustix::process::umask(Mode::from_raw_mode(0o177));
     let bound = UnixListener::bind(path);
@@ -127,35 +136,29 @@ fn bind_narrow(path: &Path) -> std::io::Result<UnixListener> {
     bound
 }
 
-/// Lets the group in.
-fn admit_group(path: &Path, name: &str) -> std::io::Result<()> {
+/// A group that is not there has no members, which is worth a word.
+fn tell_of_no_group(name: &str) {
     match nix::unistd::Group::from_name(name) {
-        Ok(Some(group)) => {
-            let gid = group.gid.as_raw();
-            if std::fs::symlink_metadata(path)?.gid() != gid
-                && let Err(error) = std::os::unix::fs::chown(path, None, Some(gid))
-            {
-                tracing::warn!(%error, group = name, "the group cannot be let in");
-                return Ok(());
-            }
-        }
+        Ok(Some(_)) => {}
         Ok(None) => tracing::warn!(group = name, "no such group: root and this user alone see all"),
         Err(error) => tracing::warn!(%error, group = name, "the group cannot be looked up"),
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
 }
 
 async fn serve(listener: UnixListener, shared: Shared) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // With every place taken it is closed at once.
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                // With every place of this user taken it is closed at once.
+                let Ok(credentials) = stream.peer_cred() else { continue };
+                let Some(place) = shared.places.connection(credentials.uid()) else { continue };
                 let shared = shared.clone();
                 tokio::spawn(async move {
                     if let Err(error) = answer(stream, shared).await {
                         tracing::debug!(%error, "a client was given up");
+                    }
+                    if !is_own(credentials.uid()) {
+                        tokio::time::sleep(PLACE_REST).await;
                     }
                     drop(place);
                 });
@@ -187,20 +190,31 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
         return refuse(&stream, "only root and members of the daemon's group may do that").await;
     }
     if let Request::Rows { from_ms, to_ms } = request {
-        let Ok(_reading) = shared.readings.try_acquire() else {
+        let Some(place) = shared.places.reading(peer, PATIENCE).await else {
             return refuse(&stream, "the journal is being read for others; ask again").await;
         };
-        return rows::send(&stream, &shared.dir, (from_ms, to_ms), peer, PATIENCE).await;
+        // Where the loop has no time for it, the bill says up to when the last mark speaks.
+        let _ = ask(&shared, Request::Freshen { to_ms }, peer, FRESHEN_PATIENCE).await;
+        let period = (from_ms, to_ms);
+        return rows::send(&stream, &shared.dir, period, peer, (place, PATIENCE)).await;
     }
+    match ask(&shared, request, peer, ANSWER_PATIENCE).await {
+        Ok(answer) => send(&stream, &answer).await,
+        Err(why) => refuse(&stream, &why).await,
+    }
+}
+
+/// Asks the loop.
+async fn ask(shared: &Shared, request: Request, peer: Peer, patience: Duration) -> Reply {
     let (reply, answered) = oneshot::channel();
     let call = Call { request, peer, reply };
     if shared.calls.try_send(call).is_err() {
-        return refuse(&stream, "too many ask at once; ask again").await;
+        return Err("too many ask at once; ask again".to_owned());
     }
-    match timeout(ANSWER_PATIENCE, answered).await? {
-        Ok(Ok(answer)) => send(&stream, &answer).await,
-        Ok(Err(why)) => refuse(&stream, &why).await,
-        Err(_) => refuse(&stream, "the daemon ends").await,
+    match timeout(patience, answered).await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(_)) => Err("the daemon ends".to_owned()),
+        Err(_) => Err("the daemon had no time for it; ask again, and see its log".to_owned()),
     }
 }
 
@@ -261,7 +275,7 @@ pub(super) async fn write_all(stream: &UnixStream, mut bytes: &[u8]) -> std::io:
 
 /// Root, the daemon's own user, and members of the group.
 fn sees_all(uid: u32, gid: u32, group: &str) -> bool {
-    if uid == 0 || uid == rustix::process::geteuid().as_raw() {
+    if is_own(uid) {
         return true;
     }
     let Ok(Some(group)) = nix::unistd::Group::from_name(group) else { return false };

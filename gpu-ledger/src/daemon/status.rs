@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::Daemon;
 use super::request::{OTHER_USERS, Peer};
 use super::writer::Condition;
+use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
+use crate::accounting::{Busy, Row};
 use crate::clock::Stamp;
 use crate::host::{GpuRows, Host};
 use crate::metrics::health::{Health, JournalLack, Vitals};
@@ -84,6 +86,14 @@ pub(crate) struct OpenStatus {
     pub(crate) memory_peak_bytes: Option<u64>,
     /// Percent of its life in which a kernel of it ran, floored.
     pub(crate) utilization_percent: Option<u32>,
+    /// Busy at least this long of its life up to the last read; null where nothing was sampled.
+    pub(crate) busy_ms_low: Option<Ms>,
+    /// At most this long.
+    pub(crate) busy_ms_high: Option<Ms>,
+    /// From how many samples; null where the source does not say.
+    pub(crate) busy_samples: Option<u64>,
+    /// `stats_v2` or `stats_v1`.
+    pub(crate) busy_source: Option<&'static str>,
 }
 
 #[derive(Serialize, Debug)]
@@ -327,6 +337,7 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
     let program = named.and_then(|named| crate::identity::Program::of(&named.image.content));
     let holder = gpu.holders.iter().find(|holder| holder.pid == open.pid);
     let accrued = open.start.map(|start| Ms(now.wall.ms().saturating_sub(start.ms())));
+    let busy = busy_so_far(open);
     OpenStatus {
         gpu_uuid: open.gpu.clone(),
         pid: seen.then_some(open.pid.0),
@@ -343,7 +354,20 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
             .and_then(|row| row.memory_peak.known())
             .map(|one| one.0),
         utilization_percent: open.row.as_ref().and_then(|row| row.utilization.known()).copied(),
+        busy_ms_low: busy.as_ref().map(|busy| busy.low),
+        busy_ms_high: busy.as_ref().map(|busy| busy.high),
+        busy_samples: busy.as_ref().and_then(|busy| busy.samples),
+        busy_source: busy.as_ref().map(|busy| busy.source.as_str()),
     }
+}
+
+/// How busy a row that runs kept its GPU, up to the read that showed it last: its sums or its percentage, of what
+/// it had accrued then.
+fn busy_so_far(open: &OpenRow) -> Option<Busy> {
+    let (row, start) = open.row.as_ref().zip(open.start)?;
+    let held = open.last_seen.ended.wall.ms().checked_sub(start.ms()).map(Ms)?;
+    // The samples by process are the reader's, who prices what is final by them.
+    busy::of_row(&Row { held, ..row.clone() }, &ProcessSamples::default()).ok()
 }
 
 fn memory(holder: &Holder) -> Option<u64> {

@@ -22,6 +22,8 @@ impl Daemon {
                     tracing::warn!(?what, ?gpu, count, "forgotten under a bound");
                 }
                 News::Gap(gap) if gap.cause == GapCause::EventLost => self.on_loss(gap.size),
+                // From here on it is in sight, which only a mark says.
+                News::EpochBegan { .. } => self.fresh.owe(),
                 _ => {}
             }
             self.meter(&note.news);
@@ -62,6 +64,7 @@ impl Daemon {
     /// Enters that everything up to now was seen.
     pub(super) fn mark(&mut self, note: Option<Arc<str>>) {
         let mark = self.drafter.mark(self.observer.host(), note);
+        self.fresh.marked(mark.draft.at.stamp);
         self.keep(vec![mark]);
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Progress {
     pub(super) beats: u64,
     /// When the last transaction was on the disk, and how long it took.
     pub(super) committed: Option<(Stamp, Duration)>,
+    /// The moment of the last mark that is on the disk; `None` before the first of this run.
+    pub(super) marked: Option<Stamp>,
     pub(super) entries: u64,
     pub(super) reoffered: u64,
     pub(super) conflicts: u64,
@@ -82,6 +84,7 @@ impl Writer {
             condition: Condition::Well,
             beats: 0,
             committed: None,
+            marked: None,
             entries: 0,
             reoffered: 0,
             conflicts: 0,
@@ -187,6 +190,8 @@ impl Writing {
         let mut bound: Bound =
             self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
         let drafts = std::mem::take(&mut bound.drafts);
+        let marks = drafts.iter().filter(|draft| matches!(draft.figures, Figures::Mark(_)));
+        let marked = marks.map(|draft| draft.at.stamp).next_back();
         let told: Vec<Option<News>> =
             drafts.iter().map(|draft| News::of_figures(&draft.figures)).collect();
         let mut entered = Vec::new();
@@ -220,6 +225,7 @@ impl Writing {
             progress.condition = Condition::Well;
             progress.beats = progress.beats.saturating_add(1);
             progress.committed = Some((now, took));
+            progress.marked = marked.or(progress.marked);
             progress.entries = progress.entries.saturating_add(count(entries));
             progress.reoffered = progress.reoffered.saturating_add(count(reoffered));
             progress.conflicts = progress.conflicts.saturating_add(count(conflicts));

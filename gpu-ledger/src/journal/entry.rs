@@ -191,6 +191,9 @@ pub struct OpenFigures {
     pub basis: Option<Basis>,
     /// Further lines it can be billed by, as (dimension, value), ascending.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// Device memory of a holder without a row when it was first seen, where that was told. Left out of the
+    /// entry's bytes where it was not.
+    pub memory: Option<Bytes>,
 }
 
 impl OpenFigures {
@@ -305,6 +308,10 @@ pub struct GpuMark {
     pub last_good: Option<Window>,
     /// Dead rows in the driver's store at that read; at 128 it evicts.
     pub dead_rows: Option<u64>,
+    /// Since when its lists are empty and nobody could say that they really are, since a mode that was
+    /// reset looks the same: until a later list proves more, its holders are not known from then on.
+    /// Left out of the entry's bytes where there is none.
+    pub doubted_since: Option<Stamp>,
 }
 
 /// The part of an entry that answers why.

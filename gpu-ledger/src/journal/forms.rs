@@ -1,5 +1,6 @@
 //! The canonical form of every type that stands in an entry. Fields stand in the order given here;
-//! a new field is a new version of the entry ([`super::chain::VERSION`]).
+//! a new field is a new version of the entry ([`super::chain::VERSION`]), or one that may be absent at the
+//! end of its record, where an entry that has none reads, and is written, as before there was such a field.
 
 use std::sync::Arc;
 
@@ -98,13 +99,9 @@ canonical_record! {
         gpu, pid, start, held, read_at, account, program, uid, basis, flags, dispute, asleep, busy,
         memory_peak, opened, labels, booked,
     }
-    OpenFigures {
-        kind, gpu, pid, start, first_seen, account, program, uid, basis, labels,
-    }
     Correction { of, change }
     ConflictFigures { of, read_at }
     Epoch { gpu, at, edge }
-    GpuMark { gpu, last_good, dead_rows }
     Mark { processes_until, gpus, unresolved, note }
     DriverSaid { kind, version, stats_v2, gpu_index, gpu_name }
     Ancestor { key, program }
@@ -117,6 +114,37 @@ canonical_record! {
     SettlementEvidence { host, driver, row, seen, identity, nameless }
     OpenEvidence { row, identity }
     AgentFacts { version, object, kernel }
+}
+
+/// Records with a last field that is left out where it is `None`.
+macro_rules! canonical_record_with_absent {
+    ($($record:ident { $($field:ident),* ; $absent:ident })*) => { $(
+        impl Canonical for $record {
+            fn put(&self, writer: &mut Writer) {
+                writer.list(|writer| {
+                    $(self.$field.put(writer);)*
+                    if let Some(value) = &self.$absent {
+                        value.put(writer);
+                    }
+                });
+            }
+
+            fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+                reader.list(stringify!($record), |reader| {
+                    $(let $field = Canonical::take(reader)?;)*
+                    let is_absent = reader.is_empty();
+                    let $absent =
+                        if is_absent { None } else { Some(Canonical::take(reader)?) };
+                    Ok(Self { $($field,)* $absent })
+                })
+            }
+        }
+    )* };
+}
+
+canonical_record_with_absent! {
+    OpenFigures { kind, gpu, pid, start, first_seen, account, program, uid, basis, labels; memory }
+    GpuMark { gpu, last_good, dead_rows; doubted_since }
 }
 
 /// A word, then what it brings with it.

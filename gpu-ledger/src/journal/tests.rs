@@ -135,13 +135,19 @@ fn open(pid: u32, ms: u64) -> Draft {
         uid: None,
         basis: None,
         labels: Vec::new(),
+        memory: None,
     };
     let evidence = OpenEvidence { row: None, identity: Some(identity(pid)) };
     draft(ms, Figures::Open(Box::new(figures)), Evidence::Open(Box::new(evidence)))
 }
 
 fn mark(ms: u64, unresolved: Vec<u64>) -> Draft {
-    let of_gpu = GpuMark { gpu: gpu(), last_good: Some(window(ms)), dead_rows: Some(3) };
+    let of_gpu = GpuMark {
+        gpu: gpu(),
+        last_good: Some(window(ms)),
+        dead_rows: Some(3),
+        doubted_since: None,
+    };
     let mark = Mark {
         processes_until: stamp(ms),
         gpus: vec![of_gpu],
@@ -315,4 +321,21 @@ fn the_first_version_of_the_form_stays_what_it_is() {
     // A change of any form changes these: it then needs another version and must still read this one.
     let hash = "0c9b91d90edd481243bb16eeef6c164ad29f4411d996ceaa66a1b405f62034ab";
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (12, hash));
+}
+
+#[test]
+fn what_may_be_absent_is_written_only_where_it_says_something_and_is_read_both_ways() {
+    let plain = mark(5, Vec::new());
+    let mut doubting = plain.clone();
+    let Figures::Mark(figures) = &mut doubting.figures else { unreachable!() };
+    figures.gpus[0].doubted_since = Some(stamp(3));
+    let mut holding = open(10, 10);
+    let Figures::Open(figures) = &mut holding.figures else { unreachable!() };
+    figures.memory = Some(Bytes(7 << 30));
+    let lengths = [&plain, &doubting, &open(10, 10), &holding].map(|draft| {
+        let bytes = super::canon::encode(&draft.figures).unwrap();
+        assert_eq!(super::canon::decode::<Figures>(&bytes).unwrap(), draft.figures);
+        bytes.len()
+    });
+    assert!(lengths[0] < lengths[1] && lengths[2] < lengths[3], "{lengths:?}");
 }

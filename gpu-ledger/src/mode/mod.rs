@@ -4,12 +4,16 @@
 //! already. May touch: the driver, procfs. May not: turn the mode off, or restart anybody.
 
 mod holders;
+mod report;
+
+pub use report::{ModeLines, RowlessLine};
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::accounting::driver::GpuFacts;
 use crate::accounting::nvml::DriverKind;
+use crate::accounting::reading::{Holder, OpenRow};
 use crate::doctor::{persistence_remedy, remedy_of};
 use crate::survey::{Survey, SurveyOptions, SurveyedGpu};
 use crate::unit::{GpuUuid, Pid};
@@ -33,6 +37,8 @@ pub enum ModeCommand {
 pub struct ModeReport {
     /// For people.
     pub text: String,
+    /// For programs, as it stands now.
+    pub lines: ModeLines,
     /// How it ended.
     pub outcome: ModeOutcome,
 }
@@ -71,7 +77,8 @@ pub async fn run(command: &ModeCommand, options: SurveyOptions) -> Result<ModeRe
         ModeCommand::Enable { gpu: Some(name) } => vec![find(&survey.gpus, name)?],
         _ => survey.gpus.iter().map(|gpu| gpu.facts.uuid.clone()).collect(),
     };
-    let mut report = ModeReport { text: String::new(), outcome: ModeOutcome::Done };
+    let lines = ModeLines::of(&survey.facts);
+    let mut report = ModeReport { text: String::new(), lines, outcome: ModeOutcome::Done };
     if survey.facts.kind == DriverKind::Simulated {
         report.text.push_str("SIMULATED DRIVER\n");
     }
@@ -99,6 +106,7 @@ pub async fn run(command: &ModeCommand, options: SurveyOptions) -> Result<ModeRe
     for (uuid, outcome) in set {
         if let Some(gpu) = survey.gpus.iter().find(|gpu| gpu.facts.uuid == uuid) {
             let of_gpu = tell(gpu, outcome.as_ref(), &mut report.text);
+            report.lines.add(gpu, outcome.as_ref());
             report.outcome = report.outcome.max(of_gpu);
         }
     }
@@ -186,6 +194,12 @@ fn tell_persistence(facts: &GpuFacts, text: &mut String) {
     }
 }
 
+/// Holders in whose place no row runs.
+fn rowless(open: &[OpenRow], holders: &[Holder]) -> Vec<Pid> {
+    let has_row = |pid: Pid| open.iter().any(|row| row.pid == pid);
+    holders.iter().map(|holder| holder.pid).filter(|pid| !has_row(*pid)).collect()
+}
+
 /// Who holds the GPU and has no row: what they hold now is on no bill.
 fn tell_holders(gpu: &SurveyedGpu, text: &mut String) {
     let read = match &gpu.read {
@@ -199,9 +213,7 @@ fn tell_holders(gpu: &SurveyedGpu, text: &mut String) {
         let _ = writeln!(text, "  who holds the GPU is not known");
         return;
     };
-    let has_row = |pid: Pid| read.open.iter().any(|row| row.pid == pid);
-    let rowless: Vec<Pid> =
-        holders.iter().map(|holder| holder.pid).filter(|pid| !has_row(*pid)).collect();
+    let rowless = rowless(&read.open, holders);
     for unknown in &read.unknowns {
         // A list that failed may have named more.
         if unknown.call.is_some_and(|call| call.contains("RunningProcesses")) {

@@ -58,6 +58,8 @@ pub struct CutGpu<'a> {
     pub unread: Ms,
     /// Dead rows at the last read that is noted, where that lies in the period.
     pub dead_rows_last: Option<u64>,
+    /// Its list was empty and not believed, at some time of the period.
+    pub is_doubted: bool,
 }
 
 /// A settlement on a bill, beside its place in the interval algebra.
@@ -98,6 +100,8 @@ pub struct Holder {
     pub uid: Option<u32>,
     /// What the name rests on.
     pub basis: Option<Basis>,
+    /// Device memory when it was first seen, where that is known.
+    pub memory: Option<Bytes>,
 }
 
 impl Holder {
@@ -163,6 +167,8 @@ enum Value {
     Program(Option<u32>),
     User(Option<u32>),
     Gpu(u32),
+    /// Everything of other users, by the one name that is told.
+    Folded(u32),
 }
 
 impl CutRow<'_> {
@@ -182,6 +188,12 @@ impl CutRow<'_> {
     #[must_use]
     pub fn placing(&self) -> Placing {
         self.settled.placing()
+    }
+
+    /// Whether it is another user's than the reader's.
+    #[must_use]
+    pub const fn is_folded(&self) -> bool {
+        self.settled.whose.is_folded
     }
 
     /// Of which account.
@@ -262,6 +274,7 @@ impl Ledger {
                 holders: Vec::new(),
                 unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
                 dead_rows_last: sight.dead_rows_last(period),
+                is_doubted: sight.is_doubted(period),
             });
             books.push(GpuBooks {
                 gpu: sight.gpu.clone(),
@@ -315,6 +328,7 @@ impl Ledger {
             program: opened.whose.program.and_then(|program| self.programs.name(program)).cloned(),
             uid: opened.whose.uid,
             basis: opened.basis,
+            memory: opened.memory,
         }
     }
 
@@ -337,14 +351,15 @@ impl Ledger {
     }
 
     fn value(&self, by: By, whose: Whose) -> Value {
-        let Whose { gpu, account, program, uid } = whose;
+        let Whose { gpu, account, program, uid, is_folded } = whose;
         match by {
-            By::Account | By::Process => Value::Account(account),
             // Without an identity it stands on its reason's line, whatever the lines are.
             _ if self.reason(account).is_some() => Value::Account(account),
+            By::Gpu => Value::Gpu(gpu),
+            _ if is_folded => Value::Folded(account),
+            By::Account | By::Process => Value::Account(account),
             By::Program => Value::Program(program),
             By::User => Value::User(uid),
-            By::Gpu => Value::Gpu(gpu),
         }
     }
 
@@ -394,6 +409,7 @@ impl Ledger {
             is_unknown: text.is_none(),
             text: text.unwrap_or_else(|| Arc::from(unknown)),
             is_classified: None,
+            uid: None,
         };
         match value {
             Value::Account(account) => match self.accounts.name(account) {
@@ -401,13 +417,22 @@ impl Ledger {
                     text: account.to_string().into(),
                     is_classified: Some(matches!(account, Account::Ruled { .. })),
                     is_unknown: false,
+                    uid: None,
                 },
                 None => other(None, "account unknown"),
             },
             Value::Program(program) => {
                 other(program.and_then(|it| self.programs.name(it)).cloned(), "program unknown")
             }
-            Value::User(uid) => other(uid.map(|uid| format!("uid {uid}").into()), "user unknown"),
+            Value::User(uid) => LineName {
+                uid,
+                ..other(uid.map(|uid| format!("uid {uid}").into()), "user unknown")
+            },
+            // No account: the name may be a program's as well, and that one stands beside it.
+            Value::Folded(account) => {
+                let name = self.accounts.name(account).map(|account| account.to_string().into());
+                other(name, "account unknown")
+            }
             Value::Gpu(gpu) => other(self.sights.of(gpu).map(Sight::title), "gpu unknown"),
         }
     }

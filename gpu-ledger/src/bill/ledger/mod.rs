@@ -17,7 +17,7 @@ mod tests;
 pub use cut::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
 pub use sight::Sight;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use self::names::Names;
@@ -42,6 +42,8 @@ struct Whose {
     account: u32,
     program: Option<u32>,
     uid: Option<u32>,
+    /// Another user's than the reader's: whose exactly is not told.
+    is_folded: bool,
 }
 
 /// A settlement, with its names as numbers.
@@ -70,6 +72,7 @@ pub(super) struct Opened {
     start: Option<WallUs>,
     first_seen_ms: u64,
     basis: Option<Basis>,
+    memory: Option<Bytes>,
     ended: Option<Ended>,
 }
 
@@ -158,6 +161,23 @@ impl Ledger {
         self.host.as_ref()
     }
 
+    /// Every GPU, with where it enumerated last.
+    #[must_use]
+    pub fn gpus(&self) -> Vec<(Option<u32>, GpuUuid)> {
+        let mut gpus: Vec<(Option<u32>, GpuUuid)> =
+            self.sights.gpus().iter().map(|sight| (sight.index, sight.gpu.clone())).collect();
+        gpus.sort_by(|a, b| (a.0.is_none(), a).cmp(&(b.0.is_none(), b)));
+        gpus
+    }
+
+    /// Every user whose rows were taken, by the real user id.
+    #[must_use]
+    pub fn uids(&self) -> BTreeSet<u32> {
+        let settled = self.settled.iter().map(|settled| settled.whose.uid);
+        let opened = self.opened.values().map(|opened| opened.whose.uid);
+        settled.chain(opened).flatten().collect()
+    }
+
     /// Number of the entry of each GPU's last epoch: its evidence says which driver was asked.
     #[must_use]
     pub fn epochs(&self) -> Vec<u64> {
@@ -226,10 +246,11 @@ impl Ledger {
         gpu: u32,
         account: &Account,
         program: Option<&Arc<str>>,
-        uid: Option<u32>,
+        (pid, uid): (Pid, Option<u32>),
     ) -> Whose {
         let account = self.accounts.number(account);
-        Whose { gpu, account, program: program.map(|program| self.programs.number(program)), uid }
+        let program = program.map(|program| self.programs.number(program));
+        Whose { gpu, account, program, uid, is_folded: pid.is_alias() }
     }
 
     fn take_settlement(&mut self, seq: u64, figures: &SettlementFigures) {
@@ -240,7 +261,8 @@ impl Ledger {
         // What was never summed is nothing.
         let summed = self.summed.entry(gpu).or_default();
         *summed = summed.plus(figures.held);
-        let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), figures.uid);
+        let whose =
+            self.whose(gpu, &figures.account, figures.program.as_ref(), (figures.pid, figures.uid));
         let settled = Settled {
             seq,
             whose,
@@ -270,7 +292,8 @@ impl Ledger {
 
     fn hold(&mut self, seq: u64, figures: &OpenFigures) {
         let gpu = self.gpu(&figures.gpu);
-        let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), figures.uid);
+        let user = (figures.pid, figures.uid);
+        let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), user);
         let mut opened = Opened {
             kind: figures.kind,
             whose,
@@ -278,6 +301,7 @@ impl Ledger {
             start: figures.start,
             first_seen_ms: figures.first_seen.began.wall.ms(),
             basis: figures.basis,
+            memory: figures.memory,
             ended: None,
         };
         if let Some(account) = self.moved.get(&seq) {
@@ -316,7 +340,7 @@ impl Ledger {
         if let Some(uuid) = &gap.gpu {
             let gpu = self.gpu(uuid);
             // At its end the GPU was in sight again; the gap itself is taken off where it is cut.
-            self.sights.good_until(gpu, gap.to.wall.ms());
+            self.sights.answered_until(gpu, gap.to.wall.ms());
         }
         self.gaps.push(gap.clone());
     }
@@ -348,7 +372,8 @@ impl Ledger {
             let gpu = self.gpu(&of_gpu.gpu);
             if let Some(last_good) = of_gpu.last_good {
                 // What the read showed was so when it began.
-                self.sights.marked_until(gpu, last_good.began.wall.ms());
+                let doubted_since_ms = of_gpu.doubted_since.map(|since| since.wall.ms());
+                self.sights.marked_until(gpu, last_good.began.wall.ms(), doubted_since_ms);
                 self.sights.dead_rows(gpu, last_good.began.wall.ms(), of_gpu.dead_rows);
             }
         }

@@ -1,7 +1,8 @@
 //! When each GPU was in sight: from the agent's own edges, the GPU's epochs and its good reads.
 //!
 //! A GPU is in sight from the beginning of an epoch, while the agent is at work, to its last good read. So
-//! it is never in sight before it was ever seen, after the last good read, or while nobody looked.
+//! it is never in sight before it was ever seen, after the last good read, or while nobody looked. Nor since
+//! its list is empty and nobody could say that it really is: until a later one proves more, it may as well be held.
 
 use std::sync::Arc;
 
@@ -27,6 +28,10 @@ pub struct Sight {
     /// The last moment at which a read of it brought an answer, in sight or not: as the last mark
     /// says, and with what came after it.
     answered_ms: (Option<u64>, Option<u64>),
+    /// From when to when its empty list is not believed: as the last mark says, and with what came after it.
+    doubt: (Option<Span>, Option<Span>),
+    /// The same of what is over and was never proven.
+    doubted: Vec<Span>,
     /// Dead rows in the driver's store at the last read that is noted, and when that was.
     dead_rows: Option<(u64, u64)>,
 }
@@ -37,6 +42,14 @@ impl Sight {
     fn close(&mut self) {
         self.seen.extend(self.now.take().map(|(marked, _)| marked));
         self.answered_ms.1 = self.answered_ms.0;
+        self.doubted.extend(self.doubt.0.take());
+        self.doubt.1 = None;
+    }
+
+    /// Whether an empty list of it was not believed, at any time of the period.
+    pub(super) fn is_doubted(&self, period: Span) -> bool {
+        let mut doubts = self.doubted.iter().copied().chain(self.doubt.1);
+        doubts.any(|doubt| doubt.overlap(period).is_some())
     }
 
     fn spans(&self) -> impl Iterator<Item = Span> {
@@ -65,6 +78,10 @@ impl Sight {
     /// that is still being read.
     pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Ms {
         let Some((_, now)) = self.now else { return Ms::ZERO };
+        // It was read, and not believed: that is no matter of waiting.
+        if self.doubt.1.is_some() {
+            return Ms::ZERO;
+        }
         if as_of_ms.saturating_sub(now.to_ms()) > pending_ms_max {
             return Ms::ZERO;
         }
@@ -100,6 +117,8 @@ impl Sights {
             seen: Vec::new(),
             now: None,
             answered_ms: (None, None),
+            doubt: (None, None),
+            doubted: Vec::new(),
             dead_rows: None,
         });
         number
@@ -185,24 +204,43 @@ impl Sights {
     /// Accounting was found lost; what was not seen just before that is a gap.
     pub(super) fn epoch_ended(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
-            sight.seen.extend(sight.now.take().map(|(marked, _)| until(marked, at_ms)));
+            // What was not believed before it went is not believed for having gone.
+            let end_ms = if sight.doubt.1.is_some() { 0 } else { at_ms };
+            sight.seen.extend(sight.now.take().map(|(marked, _)| until(marked, end_ms)));
+            sight.doubted.extend(sight.doubt.1);
+            sight.doubt = (None, None);
         }
     }
 
-    /// A mark says that every holder of a GPU was seen up to here, if it was in sight at all.
-    pub(super) fn marked_until(&mut self, gpu: u32, at_ms: u64) {
+    /// A mark says that every holder of a GPU was seen up to here, if it was in sight at all; but for what came
+    /// since its list is empty and not believed.
+    pub(super) fn marked_until(&mut self, gpu: u32, at_ms: u64, doubted_since_ms: Option<u64>) {
         if let Some(sight) = self.of_mut(gpu) {
+            let seen_ms = doubted_since_ms.map_or(at_ms, |since| since.min(at_ms));
             // The last mark alone decides: a reader of a part is given no earlier one of its run.
-            let marked = sight.now.map(|(marked, _)| until(Span::at(marked.from_ms()), at_ms));
+            let marked = sight.now.map(|(marked, _)| until(Span::at(marked.from_ms()), seen_ms));
             sight.now = marked.map(|marked| (marked, marked));
             sight.answered_ms = (Some(at_ms), Some(at_ms));
+            let doubt = doubted_since_ms.and_then(|_| Span::new(seen_ms, at_ms));
+            sight.doubt = (doubt, doubt);
         }
     }
 
-    /// What came after the last mark says the same.
+    /// What came after the last mark says the same, by a row that was listed then: which proves of the empty
+    /// lists before it that they were.
     pub(super) fn good_until(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
+            sight.doubt.1 = None;
             sight.now = sight.now.map(|(marked, now)| (marked, until(now, at_ms)));
+            sight.answered_ms.1 = sight.answered_ms.1.max(Some(at_ms));
+        }
+    }
+
+    /// A gap ended here: there was an answer, which may have been no more than an empty list.
+    pub(super) fn answered_until(&mut self, gpu: u32, at_ms: u64) {
+        if self.of(gpu).is_some_and(|sight| sight.doubt.1.is_none()) {
+            self.good_until(gpu, at_ms);
+        } else if let Some(sight) = self.of_mut(gpu) {
             sight.answered_ms.1 = sight.answered_ms.1.max(Some(at_ms));
         }
     }

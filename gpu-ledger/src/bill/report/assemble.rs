@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
+use super::left_out::filter;
 use super::lifetimes::{Class, Classes};
 use super::{
-    Account, Disputed, FORMAT, Gpu, JournalHead, LeftOut, NoDriverRow, Open, PeriodLine, Report,
-    Settled, Unattributed, VERSION,
+    Account, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine, Reading,
+    ReadingLine, Report, Settled, Unattributed, VERSION,
 };
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
 use crate::bill::period::{Period, moment_of, show, zone_name};
@@ -22,7 +23,7 @@ use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::NamelessReason;
 
 /// The name of the account of those whose name nobody knows.
-const UNATTRIBUTED: &str = "unattributed";
+pub(super) const UNATTRIBUTED: &str = "unattributed";
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,6 +60,10 @@ pub struct Outside {
     pub missing: u64,
     /// Start of the process behind an open entry, by the entry's number, in ms since 1970.
     pub born_ms: BTreeMap<u64, u64>,
+    /// How the entries came.
+    pub reading: Reading,
+    /// What this system calls users, by the real user id.
+    pub users: BTreeMap<u32, String>,
 }
 
 /// Makes the report of a period.
@@ -79,9 +84,10 @@ pub fn report(
     let mut report = Report {
         format: FORMAT,
         version: VERSION,
-        bill_id: bill_id(ledger, ask, period, head),
+        bill_id: bill_id(ledger, ask, period, (head, outside.reading.only_uid)),
         as_of: ledger.as_of_ms().map(moment),
         journal_head: JournalHead { seq: head.seq, hash: head.hash.to_string() },
+        reading: reading(outside),
         period: period_line(ledger, ask, period),
         host: ledger.host().map(ToString::to_string),
         driver: outside.driver.clone(),
@@ -94,7 +100,7 @@ pub fn report(
             .zip(&bill.gpus)
             .map(|(gpu, line)| statement(&cut, gpu, line))
             .collect(),
-        accounts: accounts(&cut, &bill, &found, &shares),
+        accounts: accounts(&cut, &bill, &found, (&shares, &outside.users)),
         unattributed: unattributed(&bill, &shares),
         open: Vec::new(),
         unknown: Vec::new(),
@@ -118,9 +124,16 @@ pub fn report(
         peaks: found.total.peaks_unknown,
         lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
     };
-    report.unknown = unknown(&report, missing);
-    filter(&mut report, ask, cut.gpus_left_out);
+    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
+    report.unknown = unknown(&report, missing, doubted.collect());
+    filter(&mut report, ask, cut.gpus_left_out)?;
     Ok(report)
+}
+
+fn reading(outside: &Outside) -> ReadingLine {
+    let Reading { through, proven, only_uid, witnessed } = outside.reading;
+    let only_user = only_uid.and_then(|uid| outside.users.get(&uid).cloned());
+    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed }
 }
 
 /// The period, from where the journal begins and up to where it speaks, where those were not asked
@@ -149,7 +162,12 @@ fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
     }
 }
 
-fn bill_id(ledger: &Ledger, ask: &Ask, period: Span, head: Head) -> String {
+fn bill_id(
+    ledger: &Ledger,
+    ask: &Ask,
+    period: Span,
+    (head, only_uid): (Head, Option<u32>),
+) -> String {
     let (from_ms, to_ms) = (period.from_ms(), period.to_ms());
     let text = format!(
         "{FORMAT} {VERSION}\n{} {}\n{from_ms} {to_ms} {}\n{:?}\n{} {}\n{:?}\n{:?}\n",
@@ -162,6 +180,8 @@ fn bill_id(ledger: &Ledger, ask: &Ask, period: Span, head: Head) -> String {
         ask.gpus,
         ask.accounts,
     );
+    // What one user sees is another bill than what all see.
+    let text = only_uid.map_or(text.clone(), |uid| format!("{text}{uid}\n"));
     sha256(text.as_bytes()).to_string().chars().take(16).collect()
 }
 
@@ -281,7 +301,12 @@ fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
     }
 }
 
-fn accounts(cut: &Cut<'_>, bill: &Bill<LineKey>, found: &Found, shares: &Shares) -> Vec<Account> {
+fn accounts(
+    cut: &Cut<'_>,
+    bill: &Bill<LineKey>,
+    found: &Found,
+    (shares, users): (&Shares, &BTreeMap<u32, String>),
+) -> Vec<Account> {
     let lines = bill.accounts.iter().filter_map(|line| {
         let name = cut.line(line.account)?;
         let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
@@ -291,6 +316,8 @@ fn accounts(cut: &Cut<'_>, bill: &Bill<LineKey>, found: &Found, shares: &Shares)
         Some(Account {
             account: name.text.to_string(),
             classified: name.is_classified,
+            uid: name.uid,
+            user: name.uid.and_then(|uid| users.get(&uid).cloned()),
             settlements: line.settlements,
             held_ms: line.settled.held(),
             alone_ms: line.settled.alone,
@@ -357,7 +384,7 @@ fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled
     for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
         for ((row, booked), parts) in gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
         {
-            if counts(booked, period) {
+            if counts(booked, period) && !row.is_folded() {
                 all.push(settled(&line.gpu, row, *parts));
             }
         }
@@ -414,7 +441,7 @@ fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &O
 fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
     Open {
         gpu_uuid: gpu.clone(),
-        pid: holder.pid,
+        pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
         first_seen: moment(holder.first_seen_ms),
         accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
@@ -438,7 +465,7 @@ fn no_driver_row(
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
         gpu_uuid: gpu.clone(),
-        pid: holder.pid,
+        pid: holder.pid.shown(),
         account: account_name(&holder.account),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
@@ -447,47 +474,6 @@ fn no_driver_row(
         seen_ms: parts.map(Parts::held),
         ended: holder.is_over,
         lost: holder.lost,
-        memory_bytes: None,
+        memory_bytes: holder.memory,
     }
-}
-
-/// Leaves the lines of other names out, and says what they were.
-fn filter(report: &mut Report, ask: &Ask, gpus_left_out: usize) {
-    if ask.accounts.is_empty() && ask.gpus.is_empty() {
-        return;
-    }
-    let wanted = |name: &str| ask.accounts.is_empty() || ask.accounts.iter().any(|one| one == name);
-    let lines = report.accounts.len();
-    report.accounts.retain(|line| wanted(&line.account));
-    if !wanted(UNATTRIBUTED) {
-        report.unattributed.clear();
-    }
-    report.disputed.retain(|line| wanted(&line.account));
-    report.open.retain(|line| wanted(&line.account));
-    report.no_driver_row.retain(|line| wanted(&line.account));
-    if let Some(settlements) = &mut report.settlements {
-        settlements.retain(|line| wanted(&line.account));
-    }
-    let shown = shown(report);
-    let lines = lines.saturating_sub(report.accounts.len());
-    report.left_out = Some(LeftOut {
-        gpus: u64::try_from(gpus_left_out).unwrap_or(u64::MAX),
-        accounts: u64::try_from(lines).unwrap_or(u64::MAX),
-        settlements: report.settlements_total.saturating_sub(shown.0),
-        span_ms_total: report.span_ms_total.saturating_sub(shown.1),
-    });
-}
-
-/// Settlements on the lines, and their milliseconds.
-fn shown(report: &Report) -> (u64, u128) {
-    let accounts =
-        report.accounts.iter().map(|line| (line.settlements, line.span_ms_total.0.into()));
-    let nameless = report.unattributed.iter().map(|line| (line.count, line.span_ms_total.0.into()));
-    let disputed = report.disputed.iter().map(|line| (line.count, line.raw_ms));
-    accounts.chain(nameless).chain(disputed).fold(
-        (0, 0),
-        |(count, ms): (u64, u128), (more, held)| {
-            (count.saturating_add(more), ms.saturating_add(held))
-        },
-    )
 }

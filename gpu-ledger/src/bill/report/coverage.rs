@@ -4,7 +4,7 @@ use super::{CoverageLines, GapLine, Report, UnknownLine};
 use crate::bill::Ledger;
 use crate::bill::ledger::{Cut, CutGpu};
 use crate::rendering::rfc3339;
-use crate::unit::{Ms, Span, WallUs};
+use crate::unit::{GpuUuid, Ms, Span, WallUs};
 use crate::unknown::{GapCause, UnknownReason};
 
 /// Milliseconds since 1970 as RFC 3339 text.
@@ -36,6 +36,10 @@ pub(super) fn coverage(ledger: &Ledger, cut: &Cut<'_>, period: Span) -> Coverage
 
 /// Rows of a GPU that may have been lost unread; `None` where a gap does not know its number.
 pub(super) fn possibly_lost(cut: &Cut<'_>, gpu: &CutGpu<'_>) -> Option<u64> {
+    // Whoever held it while its list was not believed may have left a row that was thrown away.
+    if gpu.is_doubted {
+        return None;
+    }
     let of_this = cut.gaps.iter().filter(|gap| gap.gpu.as_ref() == Some(&gpu.sight.gpu));
     let of_rows = of_this.filter(|gap| {
         matches!(
@@ -59,7 +63,11 @@ pub(super) struct Missing {
 }
 
 /// Every UNKNOWN, once.
-pub(super) fn unknown(report: &Report, missing: Missing) -> Vec<UnknownLine> {
+pub(super) fn unknown(
+    report: &Report,
+    missing: Missing,
+    doubted: Vec<GpuUuid>,
+) -> Vec<UnknownLine> {
     let line = |reason: UnknownReason, subject: String, is_evidence| UnknownLine {
         reason: reason.to_string(),
         subject,
@@ -77,11 +85,24 @@ pub(super) fn unknown(report: &Report, missing: Missing) -> Vec<UnknownLine> {
             format!("entries 1 to {}: archived, and no archive is here", missing.archived);
         lines.push(line(UnknownReason::ValueNotAvailable, subject, false));
     }
+    for gpu in doubted {
+        lines.push(UnknownLine {
+            gpu: Some(gpu),
+            ..line(
+                UnknownReason::EmptyAccountedList,
+                "whether nobody held it: its list was empty, as after a reset of the mode"
+                    .to_owned(),
+                false,
+            )
+        });
+    }
     for open in &report.open {
         if let Some(reason) = &open.reason {
+            let whose =
+                open.pid.map_or("another user's process".to_owned(), |pid| format!("pid {pid}"));
             lines.push(UnknownLine {
                 reason: reason.clone(),
-                subject: format!("accrued time of pid {}", open.pid),
+                subject: format!("accrued time of {whose}"),
                 gpu: Some(open.gpu_uuid.clone()),
                 call: None,
                 code: None,

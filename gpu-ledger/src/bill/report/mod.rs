@@ -6,10 +6,13 @@
 mod assemble;
 mod coverage;
 mod evidence;
+mod left_out;
 mod lifetimes;
+mod reading;
 
 pub use assemble::{Ask, Head, Outside, report};
 pub use lifetimes::{Class, LifetimeClass};
+pub use reading::{Proven, Reading, ReadingLine, Through};
 
 use serde::Serialize;
 
@@ -36,6 +39,8 @@ pub struct Report {
     pub as_of: Option<String>,
     /// Where the journal ended.
     pub journal_head: JournalHead,
+    /// How the entries came to whoever made this bill.
+    pub reading: ReadingLine,
     /// From when to when.
     pub period: PeriodLine,
     /// The host; null where no entry names one.
@@ -64,7 +69,7 @@ pub struct Report {
     pub no_driver_row: Vec<NoDriverRow>,
     /// How the held time spreads over spans short and long.
     pub lifetime_classes: Vec<LifetimeClass>,
-    /// Every settlement; null unless the bill is made by process.
+    /// Every settlement that the reader may see; null unless the bill is made by process.
     pub settlements: Option<Vec<Settled>>,
     /// Settlements that meet the period.
     pub settlements_total: u64,
@@ -133,7 +138,8 @@ pub struct Gpu {
     /// Dead rows in the driver's store at the last read that the journal notes; null where that lies
     /// outside of the period. At 128 the driver evicts.
     pub dead_rows_last: Option<u64>,
-    /// Rows that may have been lost unread within the period; null where even the number is not known.
+    /// Rows that may have been lost unread within the period; null where even the number is not known, as
+    /// where an empty list was not believed.
     pub possibly_lost: Option<u64>,
 }
 
@@ -144,6 +150,10 @@ pub struct Account {
     pub account: String,
     /// Named by a rule, and not after its program; null where the line is no account.
     pub classified: Option<bool>,
+    /// The real user id that the line stands for; null where it stands for none.
+    pub uid: Option<u32>,
+    /// That user's name, where this system knows it and is the one that the journal is of.
+    pub user: Option<String>,
     /// Settlements that meet the period.
     pub settlements: u64,
     /// Union of its settled spans over each GPU within the period, summed over the GPUs.
@@ -214,8 +224,8 @@ pub struct Disputed {
 pub struct Open {
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
-    /// Whose.
-    pub pid: Pid,
+    /// Whose; null where it is another user's.
+    pub pid: Option<Pid>,
     /// Since when; null where a dead row of the same pid hides it.
     pub start_time_us: Option<WallUs>,
     /// When it was first seen, RFC 3339.
@@ -243,8 +253,8 @@ pub struct Open {
 pub struct NoDriverRow {
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
-    /// Who.
-    pub pid: Pid,
+    /// Who; null where it is another user's.
+    pub pid: Option<Pid>,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
     /// Its program, where that is known.
@@ -261,7 +271,7 @@ pub struct NoDriverRow {
     pub ended: bool,
     /// How its row was lost; null where it never had one.
     pub lost: Option<GapCause>,
-    /// Device memory it holds; null, as a journal does not note it.
+    /// Device memory that it held when it was first seen; null where that was not told, or not noted.
     pub memory_bytes: Option<Bytes>,
 }
 
@@ -375,6 +385,23 @@ pub struct LeftOut {
     pub span_ms_total: u128,
 }
 
+impl Account {
+    /// Its name for people: a user's with the id, where the system knows one.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match (&self.user, self.uid) {
+            (Some(user), Some(uid)) => format!("{user} ({uid})"),
+            _ => self.account.clone(),
+        }
+    }
+
+    /// Whether somebody calls it so.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.account == name || self.user.as_deref() == Some(name) || self.title() == name
+    }
+}
+
 impl Report {
     /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
     #[must_use]
@@ -384,6 +411,7 @@ impl Report {
             && self.unattributed.is_empty()
             && self.disputed.is_empty()
             && self.coverage.gaps.is_empty()
+            && self.reading.end_witnessed
             && !self.gpus.is_empty()
             && !self.gpus.iter().any(unseen)
     }

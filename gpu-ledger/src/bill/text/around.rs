@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use super::{LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, nothing, safe, short, write_more};
 use crate::bill::report::{NoDriverRow, Open, Report, Settled};
 use crate::rendering::{cell, or_unknown, percent};
-use crate::unit::Ms;
+use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
 
 /// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
@@ -97,12 +97,17 @@ fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Resu
         "  {} {:<12} pid {:<8} so far {:>12}",
         cell(&safe(&open.account), WIDE_NAME_WIDTH),
         short(report, &open.gpu_uuid),
-        open.pid,
+        pid(open.pid),
         or_unknown(open.accrued_ms),
     )?;
     let mut marks: Vec<String> = open.nameless.iter().map(ToString::to_string).collect();
     marks.extend(open.reason.clone());
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+/// A pid; nothing where it is another user's.
+fn pid(pid: Option<Pid>) -> String {
+    pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())
 }
 
 pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Result {
@@ -122,7 +127,7 @@ fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::
         "  {} {:<12} pid {:<8} seen for {:>12}",
         cell(&safe(&one.account), WIDE_NAME_WIDTH),
         short(report, &one.gpu_uuid),
-        one.pid,
+        pid(one.pid),
         or_unknown(one.seen_ms),
     )?;
     let state = match (one.ended, one.lost) {
@@ -130,8 +135,8 @@ fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::
         (true, None) => ", ended".to_owned(),
         (false, _) => String::new(),
     };
-    let (age, memory) = (or_unknown(one.age_ms), or_unknown(one.memory_bytes));
-    writeln!(page, "      age {age}, memory {memory}{state}")
+    let memory = one.memory_bytes.map_or("unknown".to_owned(), |held| format!("{held} at first"));
+    writeln!(page, "      age {}, memory {memory}{state}", or_unknown(one.age_ms))
 }
 
 pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {

@@ -7,7 +7,7 @@ mod tests;
 
 use std::fmt::{self, Write as _};
 
-use super::report::{Account, Gpu, Report};
+use super::report::{Account, Gpu, Proven, ReadingLine, Report};
 use crate::escape::escape;
 use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
@@ -61,7 +61,38 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "time zone {}", clip(&safe(&period.zone), 68))?;
     let hash: String = report.journal_head.hash.chars().take(16).collect();
     let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
-    writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)
+    writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)?;
+    write_reading(page, &report.reading)
+}
+
+/// What a reader must know of how the figures came to them, where that is not by their own proof.
+fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
+    match (reading.proven, reading.only_uid) {
+        (Proven::Journal, _) => {}
+        (Proven::Entries, _) => writeln!(
+            page,
+            "read through the daemon: every entry was proven here; that none is missing is\n  \
+             the daemon's word"
+        )?,
+        (Proven::Nothing, only_uid) => {
+            writeln!(page, "read through the daemon: its word, nothing of it was proven here")?;
+            if let Some(uid) = only_uid {
+                let who = match &reading.only_user {
+                    Some(user) => format!("{} ({uid})", clip(&safe(user), 20)),
+                    None => format!("uid {uid}"),
+                };
+                writeln!(page, "  lines of {who} alone; others' are folded into one")?;
+            }
+        }
+    }
+    if !reading.end_witnessed {
+        writeln!(
+            page,
+            "WARNING ledger.head is missing beside the journal: entries cut off its end\n  would \
+             not be missed; the daemon makes it anew when it starts"
+        )?;
+    }
+    Ok(())
 }
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
@@ -115,7 +146,7 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(
             page,
             "  {} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
-            cell(&safe(&line.account), NAME_WIDTH),
+            cell(&safe(&line.title()), NAME_WIDTH),
             line.settlements,
             line.held_ms,
             line.alone_ms,
@@ -171,7 +202,7 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
         let share = line.share_ms.map_or(String::new(), |share| share.to_string());
         let row = format!(
             "  {} {:>12} {:>10} {share:>16}",
-            cell(&safe(&line.account), WIDE_NAME_WIDTH),
+            cell(&safe(&line.title()), WIDE_NAME_WIDTH),
             busy(line),
             peak(line),
         );

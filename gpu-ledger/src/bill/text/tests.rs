@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
 use crate::bill::period::Period;
-use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::report::{Ask, Head, Outside, Proven, ReadingLine, Report, Through, report};
 use crate::bill::{By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::rendering::json;
@@ -108,6 +108,53 @@ fn no_line_is_wider_than_a_terminal_and_none_moves_its_cursor() {
             }
         }
     }
+}
+
+#[test]
+fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("ollama", 7, MINUTE, 30 * MINUTE));
+    journal.mark_in_doubt(5 * HOUR, 2 * HOUR);
+    let mut report = made(&journal, By::User, SharePolicy::None, &[]);
+    let mut page = |reading: ReadingLine, user: Option<&str>| {
+        report.reading = reading;
+        report.accounts[0].user = user.map(str::to_owned);
+        let page = super::render(&report);
+        for line in page.lines().filter(|line| !line.starts_with("GPU_LEDGER_UNKNOWN ")) {
+            assert!(line.width() <= 80, "{line}");
+            assert!(!line.chars().any(crate::escape::is_unprintable), "{line:?}");
+        }
+        page
+    };
+    let files = ReadingLine {
+        through: Through::Files,
+        proven: Proven::Journal,
+        only_uid: None,
+        only_user: None,
+        end_witnessed: true,
+    };
+    let plain = page(files.clone(), None);
+    assert!(!plain.contains("daemon") && !plain.contains("WARNING"), "{plain}");
+    assert!(plain.contains("  uid 1000 "), "{plain}");
+    assert!(plain.contains("its list was empty, as after a reset of the mode"), "{plain}");
+    let unwitnessed = page(ReadingLine { end_witnessed: false, ..files.clone() }, Some("alice"));
+    assert!(unwitnessed.contains("WARNING ledger.head is missing"), "{unwitnessed}");
+    assert!(unwitnessed.contains("  alice (1000) "), "{unwitnessed}");
+    let through = Through::Daemon;
+    let all = ReadingLine { through, proven: Proven::Entries, ..files.clone() };
+    assert!(page(all, None).contains("every entry was proven here; that none is missing"));
+    let long = Some("a-name-longer-than-any-terminal-is-wide\u{1b}[2J".repeat(3));
+    let own = ReadingLine {
+        through,
+        proven: Proven::Nothing,
+        only_uid: Some(u32::MAX),
+        only_user: long.clone(),
+        ..files
+    };
+    let said = page(own.clone(), long.as_deref());
+    assert!(said.contains("its word, nothing of it was proven here"), "{said}");
+    let unnamed = page(ReadingLine { only_user: None, ..own }, None);
+    assert!(unnamed.contains("  lines of uid 4294967295 alone; others' are folded"), "{unnamed}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::accounting::Window;
+use crate::accounting::reading::Holder;
 use crate::clock::Stamp;
 use crate::host::{Bearer, Opened, Settled, Whose};
 use crate::identity::{Basis, Image, Program};
@@ -13,7 +14,7 @@ use crate::journal::entry::{
 };
 use crate::kernel::{Argv, ProcessKey};
 use crate::settlement::{Attribution, Balance, Fit, Named};
-use crate::unit::{GpuUuid, Pid};
+use crate::unit::GpuUuid;
 
 /// The figures of a settlement. What it replaces and the sums are put in by binder and chain.
 pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
@@ -75,6 +76,8 @@ pub(super) fn open_figures(opened: &Opened) -> OpenFigures {
         uid: opened.attribution.named().and_then(|named| named.image.user.uid),
         basis: opened.attribution.basis(),
         labels: Vec::new(),
+        // A row is seen when its process has hardly begun: that it holds next to nothing then says nothing.
+        memory: None,
     }
 }
 
@@ -90,7 +93,7 @@ pub(super) fn of_opened(
 
 pub(super) fn rowless_figures(
     gpu: &GpuUuid,
-    pid: Pid,
+    holder: &Holder,
     since: Stamp,
     bearer: &Bearer,
 ) -> OpenFigures {
@@ -98,7 +101,7 @@ pub(super) fn rowless_figures(
     OpenFigures {
         kind: OpenKind::NoDriverRow,
         gpu: gpu.clone(),
-        pid,
+        pid: holder.pid,
         start: None,
         first_seen: Window { began: since, ended: since },
         account: bearer.account.clone(),
@@ -106,6 +109,7 @@ pub(super) fn rowless_figures(
         uid: image.and_then(|image| image.user.uid),
         basis: image.map(|image| image.basis),
         labels: Vec::new(),
+        memory: holder.memory.known().copied(),
     }
 }
 

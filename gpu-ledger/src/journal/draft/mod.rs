@@ -177,7 +177,7 @@ impl Drafter {
                 let Some(reference) = self.open.begin_rowless(&gpu, holder.pid, bearer.key) else {
                     return Vec::new();
                 };
-                let figures = evidence::rowless_figures(&gpu, holder.pid, since, &bearer);
+                let figures = evidence::rowless_figures(&gpu, &holder, since, &bearer);
                 let (evidence, argv) = evidence::of_bearer(&bearer, self.boot, &self.key);
                 let mut pending =
                     Pending::of(now, Figures::Open(Box::new(figures)), Evidence::Open(evidence));
@@ -279,6 +279,7 @@ impl Drafter {
             gpu: uuid.clone(),
             last_good: rows.sight.last_good(),
             dead_rows: rows.dead_rows.and_then(|rows| u64::try_from(rows).ok()),
+            doubted_since: rows.sight.doubted_since(),
         });
         let processes_until = host.coverage().end;
         let mark = Mark { processes_until, gpus: gpus.collect(), unresolved: Vec::new(), note };

@@ -122,8 +122,7 @@ pub enum StoreError {
     Database {
         /// Which file.
         path: PathBuf,
-        /// How.
-        #[source]
+        /// How. Said in the text, and so no source: whoever prints both would say it twice.
         cause: rusqlite::Error,
     },
     /// A system call failed.
@@ -133,8 +132,7 @@ pub enum StoreError {
         doing: &'static str,
         /// With which file.
         path: PathBuf,
-        /// Why not.
-        #[source]
+        /// Why not; likewise.
         cause: std::io::Error,
     },
     /// Nothing can be archived.
@@ -150,5 +148,11 @@ impl StoreError {
     #[must_use]
     pub const fn can_be_retried(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Busy { .. } | Self::Chain(_) | Self::Canon(_))
+    }
+
+    /// Whether all that is missing is the permission to look.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied)
     }
 }

@@ -21,6 +21,10 @@ pub struct PeriodRead {
     pub base: u64,
     /// Entries that were visited.
     pub visited: u64,
+    /// Whether something outside of the database (`ledger.head`) says up to where it was acknowledged, so
+    /// that entries cut off its end would be missed; `None` where there is nothing to cut off, or of an
+    /// archive, which says itself where it ends.
+    pub witnessed: Option<bool>,
 }
 
 impl Reader {
@@ -47,6 +51,8 @@ impl Reader {
         self.at_one_moment(|witness| {
             let segments = self.database.segments()?;
             let tail = Tail::read(&self.database, segments.last())?;
+            let has_end = self.is_in_place() && tail.end.head.seq > 0;
+            let witnessed = has_end.then_some(witness.is_some());
             self.meet_witness(&tail.end, witness)?;
             let mut reading = Reading {
                 database: &self.database,
@@ -63,7 +69,7 @@ impl Reader {
                 Some(seq) => self.database.entry(seq)?,
                 None => None,
             };
-            Ok(PeriodRead { end: tail.end, last_mark, base, visited })
+            Ok(PeriodRead { end: tail.end, last_mark, base, visited, witnessed })
         })
     }
 }

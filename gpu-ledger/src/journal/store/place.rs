@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::StoreError;
@@ -205,6 +205,12 @@ impl Place {
             Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(io("look at", &path)(errno)),
         }
+    }
+
+    /// Refuses a file that this user may not read, by the system's own word for it.
+    pub(super) fn refuse_unreadable(&self, name: &str) -> Result<(), StoreError> {
+        let access = rustix::fs::accessat(&self.directory, name, Access::READ_OK, AtFlags::EACCESS);
+        access.map_err(io("read", &self.file(name)))
     }
 
     /// Opens a file for writing and makes it where it is missing, mode 0600 under any umask.

@@ -39,6 +39,8 @@ impl Reader {
         if !place.has_plain(JOURNAL)? {
             return Err(StoreError::Missing { path: place.path });
         }
+        // What SQLite says of a file that it may not read is a number.
+        place.refuse_unreadable(JOURNAL)?;
         let path = place.file(JOURNAL);
         schema::refuse_foreign(&path, true)?;
         Self::over(&path, Some(place))
@@ -87,6 +89,11 @@ impl Reader {
     #[must_use]
     pub const fn is_immutable(&self) -> bool {
         self.is_immutable
+    }
+
+    /// Whether it is the journal of a state directory, and no file by itself.
+    pub(super) const fn is_in_place(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Number of the last entry that was archived away; 0 where none was.

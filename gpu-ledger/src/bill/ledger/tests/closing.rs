@@ -45,12 +45,12 @@ fn sums(report: &Report) -> BTreeMap<String, u128> {
     }
     for open in &report.open {
         if let Some(accrued) = open.accrued_ms {
-            add(format!("open {}", open.pid), accrued.0.into());
+            add(format!("open {:?}", open.pid), accrued.0.into());
         }
     }
     for one in &report.no_driver_row {
         if let Some(seen) = one.seen_ms {
-            add(format!("rowless {} {}", one.pid, one.first_seen), seen.0.into());
+            add(format!("rowless {:?} {}", one.pid, one.first_seen), seen.0.into());
         }
     }
     add("all".to_owned(), report.span_ms_total);

@@ -10,7 +10,7 @@ use crate::bill::report::{Account, Ask, Head, Outside, Report, report};
 use crate::bill::{By, SharePolicy};
 use crate::journal::Figures;
 use crate::journal::entry::{CoverageEdge, OpenKind};
-use crate::unit::{Ms, Span};
+use crate::unit::{Bytes, Ms, Span};
 use crate::unknown::{DisputeReason, GapCause};
 
 fn ledger(journal: &Journal) -> Ledger {
@@ -118,6 +118,62 @@ fn a_gpu_that_was_never_seen_in_the_period_is_uncovered_and_never_free() {
     assert_eq!((report.gpus[0].free_ms, report.gpus[0].uncovered_ms), (Ms(11_000), Ms(0)));
     assert_eq!((report.gpus[1].free_ms, report.gpus[1].uncovered_ms), (Ms(0), Ms(11_000)));
     assert!(!report.is_known());
+}
+
+#[test]
+fn a_gpu_whose_empty_list_was_not_believed_is_uncovered_until_a_list_proves_more() {
+    let parts = |report: &Report| {
+        let gpu = &report.gpus[0];
+        [gpu.alone_ms, gpu.shared_ms, gpu.free_ms, gpu.uncovered_ms].map(|ms| ms.0)
+    };
+    let of = |journal: &Journal, to_ms| made(journal, &ledger(journal), span(0, to_ms));
+    let mut journal = Journal::began(0, 1);
+    journal.mark(10_000, 1);
+    journal.mark_in_doubt(50_000, 10_000);
+    let doubted = of(&journal, 50_000);
+    assert_eq!(parts(&doubted), [0, 0, 10_000, 40_000]);
+    assert_eq!((doubted.gpus[0].unread_ms, doubted.gpus[0].possibly_lost), (Ms(0), None));
+    let unknown = &doubted.unknown[0];
+    assert_eq!(unknown.reason, "empty-accounted-list");
+    assert!(unknown.gpu == Some(gpu(0)) && !unknown.is_evidence && !doubted.is_known());
+    // Before the doubt nothing is in doubt.
+    let before = of(&journal, 10_000);
+    assert!(before.unknown.is_empty() && before.is_known(), "{:?}", before.unknown);
+    // A gap that ends with such a list proves nothing, nor does a mode that is off then.
+    journal.gap(GapCause::NvmlCallTimeout, Some(0), 51_000, 52_000, None);
+    assert_eq!(parts(&of(&journal, 52_000)), [0, 0, 10_000, 42_000]);
+    let mut off = Journal::began(0, 1);
+    off.mark_in_doubt(50_000, 10_000);
+    off.epoch_ended(52_000, 0);
+    assert_eq!(parts(&of(&off, 52_000)), [0, 0, 10_000, 42_000]);
+    assert_eq!(of(&off, 52_000).unknown[0].reason, "empty-accounted-list");
+    // An agent that goes in the middle of it leaves it as it is.
+    let mut down = Journal::began(0, 1);
+    down.mark_in_doubt(50_000, 10_000);
+    down.agent_began(60_000);
+    down.epoch_began(60_000, 0);
+    down.mark(70_000, 1);
+    assert_eq!(parts(&of(&down, 70_000)), [0, 0, 20_000, 50_000]);
+    // A row that is listed proves that nothing was reset, and so that nobody held it before.
+    journal.settle(60_000, Row::of("x", 1, 55_000, 4_000));
+    journal.mark(61_000, 1);
+    let proven = of(&journal, 61_000);
+    // The gap's own second, and the millisecond in which it ended.
+    assert_eq!(parts(&proven), [4_000, 0, 55_999, 1_001]);
+    assert!(proven.unknown.iter().all(|line| line.reason != "empty-accounted-list"));
+}
+
+#[test]
+fn who_holds_a_gpu_without_a_row_is_seen_while_its_list_is_not_believed() {
+    let mut journal = Journal::began(0, 1);
+    journal.open(1_000, OpenKind::NoDriverRow, 0, 7, 0, program("voice-daemon"));
+    journal.mark_in_doubt(50_000, 10_000);
+    let report = made(&journal, &ledger(&journal), span(0, 50_000));
+    let holder = &report.no_driver_row[0];
+    assert_eq!((holder.seen_ms, holder.memory_bytes), (Some(Ms(49_000)), Some(Bytes(3 << 30))));
+    let gpu = &report.gpus[0];
+    // That it held it alone nobody can say then.
+    assert_eq!((gpu.alone_ms, gpu.uncovered_ms, gpu.free_ms), (Ms(9_000), Ms(40_000), Ms(1_000)));
 }
 
 #[test]

@@ -1,0 +1,298 @@
+//! A status put into words, of at most 80 columns.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::escape::escape;
+use crate::rendering::{cell, clip};
+use crate::unit::{Bytes, Ms};
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+/// Columns of an account's name.
+const NAME_WIDTH: usize = 26;
+
+/// A status for people.
+pub(crate) fn status_text(status: &Value) -> String {
+    let mut page = Page::default();
+    let text = |path: &str| word(status.pointer(path));
+    page.line(&format!("gpu-ledger on {} at {}", clip(&text("/host"), 38), text("/as_of")));
+    match status.get("daemon") {
+        Some(Value::Object(_)) => page.line(&format!(
+            "  daemon {} version {}, {}",
+            text("/daemon/pid"),
+            text("/daemon/version"),
+            if status.pointer("/daemon/ready") == Some(&Value::Bool(true)) {
+                "ready"
+            } else {
+                "starting"
+            }
+        )),
+        _ => page.line("  no daemon answers; this is what the journal says"),
+    }
+    for reason in list(status, "/health/reasons") {
+        let (what, detail) = (word(reason.get("reason")), word(reason.get("detail")));
+        page.wrapped("  NOT WELL ", &format!("{what}: {detail}"));
+    }
+    page.line(&format!(
+        "watched since {} until {}",
+        text("/coverage/began"),
+        text("/coverage/until")
+    ));
+    if status.pointer("/coverage/event_gaps").is_some_and(Value::is_number) {
+        page.line(&format!(
+            "  {} gaps in process events, {} events lost",
+            text("/coverage/event_gaps"),
+            text("/coverage/events_lost")
+        ));
+    }
+    if let Some(Value::String(why)) = status.pointer("/coverage/device_touch_off_because") {
+        page.wrapped("  device-touch off: ", &safe(why));
+    }
+    for gpu in list(status, "/gpus") {
+        write_gpu(&mut page, status, gpu);
+    }
+    page.line(&format!("journal {}", clip(&text("/journal/state_dir"), WIDTH - 8)));
+    page.line(&format!(
+        "  {} settlements, {} open, entry {} {}",
+        text("/journal/settlements"),
+        text("/journal/unresolved"),
+        text("/journal/head_seq"),
+        text("/journal/head_hash").get(..16).unwrap_or("")
+    ));
+    let unknown = list(status, "/unknown");
+    if unknown.is_empty() {
+        page.line("unknown 0");
+    }
+    for one in unknown {
+        let of = |name: &str| one.get(name).filter(|value| !value.is_null());
+        let or_none = |name: &str| of(name).map_or("-".to_owned(), |value| word(Some(value)));
+        page.line(&format!(
+            "GPU_LEDGER_UNKNOWN reason={} gpu={} call={} code={}",
+            word(one.get("reason")),
+            or_none("gpu_uuid"),
+            or_none("call"),
+            or_none("code")
+        ));
+    }
+    page.text
+}
+
+/// A GPU, and below it who holds it.
+fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
+    let of = |name: &str| word(gpu.get(name));
+    page.line(&clip(&format!("GPU {} {}", of("index"), of("name")), WIDTH));
+    page.line(&clip(&format!("  {}", of("uuid")), WIDTH));
+    if gpu.get("accounting_on") == Some(&Value::Bool(false)) {
+        page.line("  ACCOUNTING IS OFF: nothing is booked; see `gpu-ledger accounting enable`");
+    }
+    if gpu.get("released") == Some(&Value::Bool(true)) {
+        page.line("  RELEASED: no handle of it is open here");
+    }
+    if gpu.get("hangs") == Some(&Value::Bool(true)) {
+        page.line("  HANGS: a driver call about it has not come back");
+    }
+    page.line(&format!(
+        "  last good read {} ago, room for {} rows before it evicts one",
+        time(gpu.get("last_good_read_age_ms")),
+        of("eviction_margin_rows")
+    ));
+    let here = |one: &&Value| one.get("gpu_uuid") == gpu.get("uuid");
+    for open in list(status, "/open").into_iter().filter(here) {
+        write_open(page, open);
+    }
+    for holder in list(status, "/no_driver_row").into_iter().filter(here) {
+        page.line(&format!(
+            "  NO DRIVER ROW {} pid {:<8} for {:>10} at least",
+            cell(&word(holder.get("account")), NAME_WIDTH),
+            pid(holder),
+            time(holder.get("age_ms"))
+        ));
+        page.line(&format!("      memory {}; on no bill", size(holder.get("memory_bytes"))));
+    }
+}
+
+fn write_open(page: &mut Page, open: &Value) {
+    page.line(&format!(
+        "  OPEN          {} pid {:<8} so far {:>10}",
+        cell(&word(open.get("account")), NAME_WIDTH),
+        pid(open),
+        time(open.get("accrued_ms"))
+    ));
+    let since = match (open.get("start"), open.get("start_unknown_because")) {
+        (Some(Value::String(start)), _) => safe(start),
+        (_, why) => format!("unknown: {}", word(why)),
+    };
+    page.line(&format!("      since {since}"));
+    let busy = match (open.get("busy_ms_low"), open.get("busy_ms_high")) {
+        (Some(low), Some(high)) if low.is_u64() && high.is_u64() => {
+            format!("{} to {}", time(Some(low)), time(Some(high)))
+        }
+        _ => "unknown".to_owned(),
+    };
+    page.line(&format!(
+        "      memory {} (peak {}), busy {busy}",
+        size(open.get("memory_bytes")),
+        size(open.get("memory_peak_bytes")),
+    ));
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    /// A text of any length, its words on as many lines as they need.
+    fn wrapped(&mut self, begin: &str, text: &str) {
+        let mut line = begin.trim_end().to_owned();
+        for word in text.split_whitespace() {
+            let word = clip(word, WIDTH - 6);
+            let longer = format!("{line} {word}");
+            if clip(&longer, WIDTH) == longer {
+                line = longer;
+            } else {
+                self.line(&line);
+                line = format!("      {word}");
+            }
+        }
+        self.line(&line);
+    }
+}
+
+fn list<'a>(status: &'a Value, path: &str) -> Vec<&'a Value> {
+    status.pointer(path).and_then(Value::as_array).into_iter().flatten().collect()
+}
+
+/// A value as one reads it; what is not known says so.
+fn word(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::String(text)) => safe(text),
+        Some(other) => safe(&other.to_string()),
+    }
+}
+
+/// Milliseconds, as people read them.
+fn time(value: Option<&Value>) -> String {
+    match value.and_then(Value::as_u64) {
+        Some(ms) => Ms(ms).to_string(),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// Bytes, as people read them.
+fn size(value: Option<&Value>) -> String {
+    match value.and_then(Value::as_u64) {
+        Some(bytes) => Bytes(bytes).to_string(),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// A pid; nothing where it is another user's.
+fn pid(of: &Value) -> String {
+    of.get("pid").and_then(Value::as_u64).map_or_else(|| "-".to_owned(), |pid| pid.to_string())
+}
+
+/// A stranger's text, safe to print.
+fn safe(text: &str) -> String {
+    escape(text.as_bytes()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+
+    fn fits(page: &str) {
+        for line in page.lines().filter(|line| !line.starts_with("GPU_LEDGER_UNKNOWN ")) {
+            assert!(line.width() <= WIDTH, "{} columns: {line}", line.width());
+            assert!(!line.chars().any(crate::escape::is_unprintable), "{line:?}");
+        }
+    }
+
+    fn status(name: &str) -> Value {
+        let when = "2026-11-30T07:36:50.339Z";
+        json!({
+            "host": name, "as_of": when,
+            "daemon": { "pid": 4_194_303, "version": "0.1.0", "ready": true },
+            "coverage": {
+                "began": when, "until": when, "event_gaps": 12_345, "events_lost": null,
+                "device_touch_off_because": name,
+            },
+            "gpus": [{
+                "uuid": "GPU-0", "index": 0, "name": name, "accounting_on": false,
+                "last_good_read_age_ms": 86_400_000, "eviction_margin_rows": null,
+                "released": true, "hangs": true,
+            }],
+            "open": [{
+                "gpu_uuid": "GPU-0", "pid": 4_194_303, "start": when, "accrued_ms": 3_600_000_000_u64,
+                "start_unknown_because": null, "account": name, "memory_bytes": 150_754_820_096_u64,
+                "memory_peak_bytes": 1 << 20, "busy_ms_low": 3_599_000_000_u64,
+                "busy_ms_high": 3_600_000_000_u64,
+            }, {
+                "gpu_uuid": "GPU-0", "pid": null, "start": null, "accrued_ms": null,
+                "start_unknown_because": "masked-by-dead-row", "account": "other users",
+                "memory_bytes": null, "memory_peak_bytes": null, "busy_ms_low": null,
+                "busy_ms_high": null,
+            }],
+            "no_driver_row": [{
+                "gpu_uuid": "GPU-0", "pid": 1, "age_ms": 86_399_999, "account": name,
+                "memory_bytes": 3_u64 << 30,
+            }],
+            "journal": {
+                "state_dir": format!("/{name}"), "settlements": u64::MAX / 1_000_000, "unresolved": 3,
+                "head_seq": 12_345_678, "head_hash": "0123456789abcdef0123",
+            },
+            "unknown": [{ "reason": "no-samples", "gpu_uuid": "GPU-0", "call": null, "code": 3 }],
+            "health": { "well": false, "reasons": [{ "reason": "no-daemon", "detail": name }] },
+        })
+    }
+
+    #[test]
+    fn a_status_reads_in_hours_and_sizes_with_a_busy_range() {
+        let page = status_text(&status("llama-server"));
+        for line in [
+            "  last good read 24:00:00 ago, room for unknown rows before it evicts one",
+            "  OPEN          llama-server               pid 4194303  so far 1000:00:00",
+            "      since 2026-11-30T07:36:50.339Z",
+            "      memory 140.4 GiB (peak 1 MiB), busy 999:43:20 to 1000:00:00",
+            "  OPEN          other users                pid -        so far    unknown",
+            "      since unknown: masked-by-dead-row",
+            "      memory unknown (peak unknown), busy unknown",
+            "  NO DRIVER ROW llama-server               pid 1        for   23:59:59 at least",
+            "      memory 3.0 GiB; on no bill",
+            "  NOT WELL no-daemon: llama-server",
+            "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
+        }
+        fits(&page);
+    }
+
+    #[test]
+    fn whatever_things_are_called_no_line_is_wider_than_a_terminal() {
+        let long =
+            "a-word-of-many-letters-without-any-place-where-it-could-be-broken-into-two-lines";
+        let names = [
+            String::new(),
+            "語音合成服務".repeat(30),
+            format!(
+                "{long}{long} {long} and then \u{1b}[2J\u{202e} {}",
+                "some more words ".repeat(20)
+            ),
+        ];
+        for name in names {
+            fits(&status_text(&status(&name)));
+        }
+        fits(&status_text(&Value::Null));
+    }
+}
