@@ -20,6 +20,8 @@
 mod agent;
 #[path = "simulation/audit.rs"]
 mod audit;
+#[path = "simulation/bills.rs"]
+mod bills;
 #[path = "simulation/bugs.rs"]
 mod bugs;
 #[path = "simulation/clocks.rs"]
@@ -56,7 +58,7 @@ use tally::{Kind, Tally};
 /// Lives that every run of the tests lives through.
 const SEEDS: u64 = 1_000;
 /// In so many of them each planted fault must be caught at least once.
-const SEEDS_OF_A_FAULT: u64 = 60;
+const SEEDS_OF_A_FAULT: u64 = 400;
 /// Lives that may fail before no more are begun.
 const FAILURES_MAX: usize = 16;
 

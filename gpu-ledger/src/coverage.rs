@@ -23,6 +23,34 @@ pub struct Gap {
     pub size: Option<u64>,
 }
 
+impl Gap {
+    /// Whether rows, and so holders, may be missing in it.
+    #[must_use]
+    pub const fn hides_rows(&self) -> bool {
+        match self.cause {
+            GapCause::AgentDown
+            | GapCause::RowsPossiblyEvicted
+            | GapCause::ClearedOrReset
+            | GapCause::RowOverwritten
+            | GapCause::RowVanished
+            | GapCause::AccountingOff
+            | GapCause::EpochBroken
+            | GapCause::Released
+            | GapCause::DiskFull
+            | GapCause::NvmlCallTimeout => true,
+            // Of a GPU: rows of it had no room, and never came again. Of none: only names went.
+            GapCause::QueueOverflow => self.gpu.is_some(),
+            GapCause::EventLost => false,
+        }
+    }
+
+    /// Whether process events, or what was known by them, may be missing in it.
+    #[must_use]
+    pub const fn blinds_processes(&self) -> bool {
+        blinds_processes(self.cause) && self.gpu.is_none()
+    }
+}
+
 /// The interval in which process events were received.
 #[derive(Clone, Debug)]
 pub struct Coverage {
@@ -60,11 +88,12 @@ impl Coverage {
     pub fn event_gap_between(&self, from: BootNs, to: BootNs) -> Option<&Gap> {
         self.gaps
             .iter()
-            .find(|gap| blinds_processes(gap.cause) && gap.from.boot <= to && from <= gap.to.boot)
+            .find(|gap| gap.blinds_processes() && gap.from.boot <= to && from <= gap.to.boot)
     }
 }
 
-/// Whether a gap of this cause means that process events are missing (and not driver rows).
+/// Whether a gap of this cause, where it is about no GPU, means that process events are missing (and not driver
+/// rows).
 #[must_use]
 pub const fn blinds_processes(cause: GapCause) -> bool {
     match cause {
@@ -78,23 +107,5 @@ pub const fn blinds_processes(cause: GapCause) -> bool {
         | GapCause::Released
         | GapCause::DiskFull
         | GapCause::NvmlCallTimeout => false,
-    }
-}
-
-/// Whether rows, and so holders, may be missing in a gap of this cause.
-#[must_use]
-pub const fn hides_rows(cause: GapCause) -> bool {
-    match cause {
-        GapCause::AgentDown
-        | GapCause::RowsPossiblyEvicted
-        | GapCause::ClearedOrReset
-        | GapCause::RowOverwritten
-        | GapCause::RowVanished
-        | GapCause::AccountingOff
-        | GapCause::EpochBroken
-        | GapCause::Released
-        | GapCause::DiskFull
-        | GapCause::NvmlCallTimeout => true,
-        GapCause::EventLost | GapCause::QueueOverflow => false,
     }
 }

@@ -1,23 +1,21 @@
-//! The agent: the product's host, drafts and chain, with the loop, the queue and the writer of the daemon
+//! The agent: the product's host, drafts, backlog and chain, with the loop and the writer's thread of the daemon
 //! around them, each moved by the steps of a seed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpu_ledger::accounting::RowKey;
 use gpu_ledger::accounting::calls::ReadCost;
 use gpu_ledger::accounting::driver::{DriverFacts, Report};
 use gpu_ledger::accounting::nvml::DriverKind;
-use gpu_ledger::clock::Stamp;
-use gpu_ledger::coverage::Gap;
 use gpu_ledger::host::{Drained, Host, HostSettings, Lost, News, Note};
 use gpu_ledger::identity::Limits;
-use gpu_ledger::journal::draft::{Binder, Drafter, Left, Pending};
-use gpu_ledger::journal::entry::{AgentFacts, Draft, Evidence, Figures, Moment};
-use gpu_ledger::journal::{BootId, CommitmentKey, Digest};
+use gpu_ledger::journal::draft::{Drafter, Left, Pending};
+use gpu_ledger::journal::entry::AgentFacts;
+use gpu_ledger::journal::keeping::{Backlog, Hand, Overflow};
+use gpu_ledger::journal::{CommitmentKey, Digest};
 use gpu_ledger::kernel::{Event, Loss, SequenceTracker};
-use gpu_ledger::unit::{BootNs, Pid};
-use gpu_ledger::unknown::GapCause;
+use gpu_ledger::unit::{BootNs, GpuUuid, Pid};
 
 use super::bugs::Bug;
 use super::disk::{Disk, DiskError, Outcome};
@@ -52,22 +50,6 @@ pub(crate) struct Habits {
     pub(crate) bug: Option<Bug>,
 }
 
-/// How far the loss of drafts was made good, as the daemon's own `overflow`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Overflow {
-    Well,
-    Losing { from: Stamp, size: u64 },
-    AskedAgain(BootNs),
-    Waiting(u64),
-}
-
-/// The disk is full since then, and was told to be up to then.
-#[derive(Clone, Copy, Debug)]
-struct Full {
-    since: Stamp,
-    told: Option<Stamp>,
-}
-
 /// A run of the agent.
 #[derive(Debug)]
 pub(crate) struct Agent {
@@ -75,16 +57,12 @@ pub(crate) struct Agent {
     pub(crate) readers: Vec<Reader>,
     pub(crate) tracker: SequenceTracker,
     drafter: Drafter,
-    queue: VecDeque<Pending>,
-    hand: VecDeque<Pending>,
-    binder: Binder,
+    backlog: Backlog,
+    hand: Hand,
     overflow: Overflow,
-    overflow_first: Option<u64>,
-    full: Option<Full>,
     reports: Vec<Report>,
     pub(crate) released: BTreeSet<usize>,
     habits: Habits,
-    boot: BootId,
     /// Coverage began then.
     pub(crate) began: At,
     /// Settlements that were told, by the number of their note, until they are acknowledged.
@@ -101,9 +79,9 @@ pub(crate) struct Agent {
 impl Agent {
     pub(crate) fn start(world: &mut World, disk: &mut Disk, habits: Habits) -> Result<Self, Death> {
         let wrong = |what: &str, error| Death::Wrong(format!("{what}: {error:?}"));
-        disk.open().map_err(|error| wrong("the journal does not follow", error))?;
         let boot = world.clocks.boot;
-        let mut left = left(disk, boot).map_err(|error| wrong("the journal is broken", error))?;
+        disk.open(boot).map_err(|error| wrong("the journal does not follow", error))?;
+        let mut left = left(disk).map_err(|error| wrong("the journal is broken", error))?;
         if habits.bug == Some(Bug::OpenNotResumed) {
             left.earlier.clear();
             left.resumed.open.clear();
@@ -112,27 +90,23 @@ impl Agent {
         let (version, kernel) = (Arc::from("0"), Arc::from("6"));
         let facts = AgentFacts { version, object: Digest::NONE, kernel };
         let key = CommitmentKey::new([7; 32]);
-        let mut drafter = Drafter::new(boot, Arc::clone(&name), facts, key);
-        let mut first = drafter.resume(left.earlier, &left.last_seen, world.clocks.stamp());
+        let drafter = Drafter::new(boot, Arc::clone(&name), facts, key);
         world.kernel.attach();
         let limits = habits.limits;
         let settings = HostSettings { limits, ..HostSettings::of_daemon(true, true) };
-        let host = Host::new(name, world.clocks.stamp(), settings, left.resumed);
+        let Left { earlier, resumed, last_seen, last } = left;
+        let host = Host::new(name, world.clocks.stamp(), settings, resumed);
         let mut agent = Self {
             host,
             readers: Vec::new(),
             tracker: SequenceTracker::default(),
             drafter,
-            queue: VecDeque::new(),
-            hand: VecDeque::new(),
-            binder: Binder::default(),
-            overflow: Overflow::Well,
-            overflow_first: None,
-            full: None,
+            backlog: Backlog::new(habits.queue_length),
+            hand: Hand::new(boot),
+            overflow: Overflow::default(),
             reports: Vec::new(),
             released: BTreeSet::new(),
             habits,
-            boot,
             began: world.at(),
             told: BTreeMap::new(),
             acknowledged: 0,
@@ -150,9 +124,11 @@ impl Agent {
         agent.host.begin(world.clocks.stamp());
         agent.drafter.device_touch(true);
         let since = agent.host.coverage().end;
-        first.extend(Left::gap_since_another_boot(left.last, boot, &agent.drafter, since));
-        agent.keep(first, world);
+        let down = Left::gap_since_another_boot(last, boot, &agent.drafter, since);
+        let over = agent.drafter.resume(earlier, &last_seen, since);
+        agent.keep(down.into_iter().collect(), world)?;
         agent.turn(world)?;
+        agent.keep(over, world)?;
         agent.open(world);
         agent.host.want_reads(true, true);
         agent.turn(world)?;
@@ -221,7 +197,7 @@ impl Agent {
         }
         self.host.observe_clock(world.clocks.stamp());
         self.host.advance().map_err(|error| Death::Wrong(format!("host: {error}")))?;
-        self.take_notes(world);
+        self.take_notes(world)?;
         for wanted in self.host.take_wanted() {
             let of = |reader: &&mut Reader| *reader.harvest.gpu() == wanted.gpu;
             let Some(reader) = self.readers.iter_mut().find(of) else { continue };
@@ -231,7 +207,7 @@ impl Agent {
         self.see_to_overflow(world)
     }
 
-    pub(crate) fn take_notes(&mut self, world: &mut World) {
+    pub(crate) fn take_notes(&mut self, world: &mut World) -> Result<(), Death> {
         let mut drafts = Vec::new();
         for note in self.host.take_notes() {
             let note = faulty::note(self.habits.bug, note, &self.host);
@@ -242,7 +218,7 @@ impl Agent {
             drafts.extend(self.drafter.draft(note));
         }
         drafts.extend(self.drafter.compare(&self.host));
-        self.keep(drafts, world);
+        self.keep(drafts, world)
     }
 
     /// Reads what is due.
@@ -303,80 +279,55 @@ impl Agent {
         self.turn(world)
     }
 
-    pub(crate) fn mark(&mut self, world: &mut World) {
-        let mark = self.drafter.mark(&self.host, None);
-        self.keep(vec![mark], world);
+    pub(crate) fn mark(&mut self, world: &mut World) -> Result<(), Death> {
+        let mut mark = self.drafter.mark(&self.host, None);
+        if self.habits.bug != Some(Bug::MarkedBeyondTheQueue) {
+            self.overflow.hold_back(&mut mark);
+        }
+        self.keep(vec![mark], world)
     }
 
     /// Hands drafts to the writer; what has no room is as if it had not been learnt.
-    fn keep(&mut self, drafts: Vec<Pending>, world: &mut World) {
-        let mut refused = Vec::new();
-        for pending in drafts {
-            if faulty::drops(self.habits.bug, &pending) {
-                continue;
-            }
-            let count = self.queue.len() + self.hand.len();
-            if !pending.is_row() || count < self.habits.queue_length {
-                self.queue.push_back(pending);
-            } else {
-                refused.push(pending);
-            }
-        }
+    fn keep(&mut self, mut drafts: Vec<Pending>, world: &mut World) -> Result<(), Death> {
+        drafts.retain(|pending| !faulty::drops(self.habits.bug, pending));
+        let was_losing = self.overflow.is_to_ask();
+        let Self { overflow, backlog, drafter, host, .. } = self;
+        let refused = overflow.keep(drafts, backlog, drafter, host);
         if self.habits.bug == Some(Bug::AcknowledgedBeforeCommit) {
             self.acknowledged = self.host.last_note();
         }
-        if refused.is_empty() {
-            return;
+        // Told in vain, and asked for again.
+        refused.notes.iter().for_each(|note| drop(self.told.remove(note)));
+        if refused.count > 0 && !was_losing {
+            world.tally.count(Kind::QueueOverflowed);
         }
-        for pending in refused.iter().rev() {
-            self.drafter.dropped(pending);
-            // Told in vain, and asked for again.
-            pending.note.iter().for_each(|note| drop(self.told.remove(note)));
-        }
-        let first = refused.iter().filter_map(|one| one.note).min();
-        self.overflow_first = self.overflow_first.into_iter().chain(first).min();
-        let count = refused.len() as u64;
-        match &mut self.overflow {
-            Overflow::Losing { size, .. } => *size += count,
-            state => {
-                let from = self.host.now();
-                *state = Overflow::Losing { from, size: count };
-                world.tally.count(Kind::QueueOverflowed);
-            }
-        }
+        world.tally.add(Kind::RowRefused, refused.count);
+        if refused.for_good > 0 { Err(Death::Restart) } else { Ok(()) }
     }
 
     fn see_to_overflow(&mut self, world: &mut World) -> Result<(), Death> {
-        let has_room = self.queue.len() + self.hand.len() <= self.habits.queue_length / 2;
-        match self.overflow {
-            Overflow::Losing { from, size } if has_room => {
-                if self.readers.iter().any(Reader::hangs) {
-                    return Ok(());
+        let hangs = self.readers.iter().any(Reader::hangs);
+        let to_ask = self.overflow.is_to_ask() && self.backlog.has_room() && !hangs;
+        if let Some(asked) = to_ask.then(|| self.overflow.to_ask(world.clocks.stamp())).flatten() {
+            for (gpu, again) in asked.rows {
+                let of = |reader: &&mut Reader| *reader.harvest.gpu() == gpu;
+                if let Some(reader) = self.readers.iter_mut().find(of) {
+                    reader.harvest.hand_out_again(again);
                 }
-                let now = world.clocks.stamp();
-                let (cause, size) = (GapCause::QueueOverflow, Some(size));
-                let gap = Gap { cause, gpu: None, from, to: now, size };
-                let pending = self.drafter.gap(gap, now);
-                self.overflow = Overflow::AskedAgain(now.boot);
-                self.keep(vec![pending], world);
-                for reader in &mut self.readers {
-                    reader.harvest.hand_out_again();
-                }
-                self.open(world);
-                self.host.want_reads(true, true);
-                self.turn(world)
             }
-            Overflow::AskedAgain(asked) => {
-                let released: BTreeSet<_> =
-                    self.released.iter().map(|card| &world.cards[*card].uuid).collect();
-                let mut gpus = self.host.gpus().values();
-                if gpus.all(|gpu| gpu.was_read_after(asked) || released.contains(&gpu.facts.uuid)) {
-                    self.overflow = Overflow::Waiting(self.host.last_note());
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            let now = world.clocks.stamp();
+            let pending = self.drafter.gap(asked.gap, now);
+            self.overflow.asked(now.boot);
+            self.keep(vec![pending], world)?;
+            self.open(world);
+            self.host.want_reads(true, true);
+            return self.turn(world);
         }
+        let released: BTreeSet<_> =
+            self.released.iter().map(|card| &world.cards[*card].uuid).collect();
+        let is_closed = |gpu: &GpuUuid| released.contains(gpu);
+        let drafts = self.overflow.settle(&mut self.drafter, &self.host, is_closed);
+        self.keep(drafts, world)
     }
 
     /// The writer: one transaction of what waits, acknowledged when it is on the disk.
@@ -386,15 +337,12 @@ impl Agent {
         world: &mut World,
         disk: &mut Disk,
     ) -> Result<(), Death> {
-        while self.hand.len() < limit
-            && let Some(pending) = self.queue.pop_front()
-        {
-            self.hand.push_back(pending);
-        }
-        if self.hand.is_empty() && self.full.is_none() {
+        let room = limit.saturating_sub(self.hand.length());
+        self.hand.take(self.backlog.take(room));
+        if self.hand.length() == 0 && self.hand.full_since().is_none() {
             return Ok(());
         }
-        let bound = self.binder.bind(&self.hand, limit, &disk.end, disk);
+        let bound = self.hand.bind(limit, &disk.end, disk);
         let mut bound = bound.map_err(|error| Death::Wrong(format!("binding: {error:?}")))?;
         let drafts = std::mem::take(&mut bound.drafts);
         let mut numbers = Vec::new();
@@ -413,10 +361,9 @@ impl Agent {
                 numbers.push(number);
             }
         }
-        self.binder.entered(&bound, &numbers, &disk.end);
-        let done = self.hand.drain(..bound.taken);
-        let acknowledged = done.filter_map(|one| one.note).max();
-        self.acknowledged = self.acknowledged.max(acknowledged.unwrap_or(0));
+        let done = self.hand.entered(&bound, &numbers, &disk.end);
+        self.backlog.entered(done.count, done.bytes);
+        self.acknowledged = self.acknowledged.max(done.acknowledged.unwrap_or(0));
         self.tell_well(world, disk)
     }
 
@@ -437,64 +384,43 @@ impl Agent {
 
     fn tell_full(&mut self, world: &mut World, disk: &mut Disk) -> Result<(), Death> {
         let now = world.clocks.stamp();
-        let mut full = *self.full.get_or_insert(Full { since: now, told: None });
-        if full.told.is_none() {
-            let gap = self.disk_full(full.since, now);
-            match disk.append(vec![gap], true) {
-                Ok(_) => full.told = Some(now),
-                Err(DiskError::Full) => {}
-                Err(error) => return self.not_written(&error, world, disk),
-            }
-            self.full = Some(full);
-        }
-        Ok(())
-    }
-
-    fn tell_well(&mut self, world: &mut World, disk: &mut Disk) -> Result<(), Death> {
-        let Some(full) = self.full else { return Ok(()) };
-        let now = world.clocks.stamp();
-        let gap = self.disk_full(full.told.unwrap_or(full.since), now);
-        match disk.append(vec![gap], false) {
-            Ok(_) => self.full = None,
+        let Some(gap) = self.hand.is_full(now) else { return Ok(()) };
+        match disk.append(vec![gap], true) {
+            Ok(_) => self.hand.full_told(now),
             Err(DiskError::Full) => {}
             Err(error) => return self.not_written(&error, world, disk),
         }
         Ok(())
     }
 
-    fn disk_full(&self, from: Stamp, to: Stamp) -> Draft {
-        let gap = Gap { cause: GapCause::DiskFull, gpu: None, from, to, size: None };
-        let at = Moment { boot: self.boot, stamp: to };
-        Draft { at, figures: Figures::Gap(gap), evidence: Evidence::None, argv: None }
+    fn tell_well(&mut self, world: &mut World, disk: &mut Disk) -> Result<(), Death> {
+        let Some(gap) = self.hand.has_room(world.clocks.stamp()) else { return Ok(()) };
+        match disk.append(vec![gap], false) {
+            Ok(_) => self.hand.room_told(),
+            Err(DiskError::Full) => {}
+            Err(error) => return self.not_written(&error, world, disk),
+        }
+        Ok(())
     }
 
     /// Tells the host how far the journal is. Returns the note up to which all is kept.
     pub(crate) fn acknowledge(&mut self) -> u64 {
-        if let Overflow::Waiting(until) = self.overflow
-            && self.acknowledged >= until
-        {
-            (self.overflow, self.overflow_first) = (Overflow::Well, None);
-        }
-        let number = match self.overflow_first {
-            Some(first) => self.acknowledged.min(first.saturating_sub(1)),
-            None => self.acknowledged,
-        };
+        let number = self.overflow.acknowledged(self.acknowledged);
         self.host.acknowledged(number);
         number
     }
 
     /// Nothing waits anywhere.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.queue.is_empty()
-            && self.hand.is_empty()
+        self.backlog.length() == 0
             && self.reports.is_empty()
-            && self.full.is_none()
-            && self.overflow == Overflow::Well
+            && self.hand.full_since().is_none()
+            && self.overflow.is_well()
     }
 
     /// How many drafts wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.queue.len() + self.hand.len()
+        self.backlog.length()
     }
 
     /// The end in order: last reads, last events, a mark, and everything onto the disk.
@@ -507,13 +433,13 @@ impl Agent {
             }
         }
         self.turn(world)?;
-        self.mark(world);
+        self.mark(world)?;
         let began = world.clocks.stamp();
         self.drain(world);
         self.host.advance().map_err(|error| Death::Wrong(format!("host: {error}")))?;
         self.host.end(began);
         world.kernel.detach();
-        self.take_notes(world);
+        self.take_notes(world)?;
         while self.waiting() > 0 {
             let before = self.waiting();
             self.write(2_048, world, disk)?;

@@ -2,25 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use gpu_ledger::accounting::reading::ListingState;
-use gpu_ledger::coverage::{Gap, hides_rows};
+use gpu_ledger::coverage::Gap;
 use gpu_ledger::identity::Basis;
 use gpu_ledger::journal::chain::read_evidence;
 use gpu_ledger::journal::entry::{
     Change, CoverageEdge, EpochEdge, Evidence, Figures, IdentityEvidence, OpenEvidence,
     OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
 };
-use gpu_ledger::journal::{Digest, Entry, Recovered};
+use gpu_ledger::journal::{Entry, Recovered};
 use gpu_ledger::settlement::Balance;
 use gpu_ledger::unit::GpuUuid;
 use gpu_ledger::unknown::{DisputeReason, GapCause, NamelessReason, UnknownReason};
 
 use super::agent::Agent;
-use super::disk::Disk;
+use super::bills::Bills;
+use super::disk::{Bytes, Disk};
 use super::reader::Noted;
 use super::tally::Kind;
-use super::truth::{At, Fate, RowId, TruthRow, Who};
+use super::truth::{At, RowId, TruthRow, Who};
 use super::world::World;
+
+#[path = "unseen.rs"]
+mod unseen;
 
 /// A stretch that the journal says was not seen: of one GPU's rows or of all, from, to.
 type Unseen = (Option<usize>, At, At);
@@ -33,11 +36,15 @@ struct Run {
     proven: BTreeMap<usize, At>,
 }
 
+/// Every so many steps the bills of two periods are compared with that of both.
+const BILLED_EVERY: u64 = 48;
+
 /// Follows the journal as it grows, and compares it with the truth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audit {
     end: Recovered,
-    hashes: Vec<Digest>,
+    /// Every entry as it was when it came.
+    entries: Vec<Bytes>,
     pub(crate) booked: BTreeMap<RowId, u64>,
     sums: BTreeMap<GpuUuid, Balance>,
     lines: BTreeMap<(GpuUuid, String), u128>,
@@ -52,6 +59,10 @@ pub(crate) struct Audit {
     reads: Vec<Noted>,
     /// Lost events that were looked for in the host's coverage.
     lost_checked: usize,
+    bills: Bills,
+    /// Steps since the bills of the journal were made, and how many entries it had then.
+    unbilled: u64,
+    billed: usize,
     /// Stretches without an agent: since, until.
     down_since: Option<At>,
     pub(crate) downs: Vec<(At, At)>,
@@ -60,7 +71,7 @@ pub(crate) struct Audit {
 /// `Err` with what is wrong.
 pub(crate) type Checked = Result<(), String>;
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(what()) }
 }
 
@@ -86,6 +97,11 @@ impl Audit {
     ) -> Checked {
         self.committed(world, disk)?;
         self.untouched(world, disk)?;
+        self.unbilled += 1;
+        if self.unbilled >= BILLED_EVERY && self.billed < self.entries.len() {
+            (self.unbilled, self.billed) = (0, self.entries.len());
+            self.bills.close(&self.end, &mut world.random)?;
+        }
         let Some(agent) = agent else { return Ok(()) };
         acknowledged(disk, agent)?;
         self.losses_are_gaps(world, agent)?;
@@ -96,16 +112,16 @@ impl Audit {
 
     /// I1 to I4, I7 and I10, of what was committed since the last step.
     fn committed(&mut self, world: &mut World, disk: &Disk) -> Checked {
-        ensure(disk.entries.len() >= self.hashes.len(), || {
+        ensure(disk.entries.len() >= self.entries.len(), || {
             format!(
                 "I3: the journal had {} entries and has {}",
-                self.hashes.len(),
+                self.entries.len(),
                 disk.entries.len()
             )
         })?;
-        for bytes in &disk.entries[self.hashes.len()..] {
+        for bytes in &disk.entries[self.entries.len()..] {
             let entry = self.end.follow(bytes.kept()).map_err(|error| format!("I10: {error}"))?;
-            self.hashes.push(bytes.hash);
+            self.entries.push(bytes.clone());
             let evidence = read_evidence(entry.seq, bytes.digest, &bytes.evidence);
             let evidence = evidence.map_err(|error| format!("I10: {error}"))?;
             // That the disk is full is told ahead of what waits.
@@ -117,6 +133,7 @@ impl Audit {
             if in_turn {
                 self.last = Some((entry.at.boot, entry.at.stamp.boot));
             }
+            self.bills.take(&entry)?;
             self.entry(&entry, &evidence, world)?;
         }
         Ok(())
@@ -124,14 +141,16 @@ impl Audit {
 
     /// I3: one entry of those before is as it was, another one at every step.
     fn untouched(&self, world: &mut World, disk: &Disk) -> Checked {
-        let place = world.random.below(self.hashes.len() as u64) as usize;
+        let place = world.random.below(self.entries.len() as u64) as usize;
         let Some(bytes) = disk.entries.get(place) else { return Ok(()) };
-        let read = disk.read(bytes.seq).map_err(|error| format!("I3: {error}"))?;
-        ensure(read.0.hash == self.hashes[place], || format!("I3: entry {} changed", bytes.seq))
+        ensure(*bytes == self.entries[place], || format!("I3: entry {} changed", bytes.seq))
     }
 
     /// Every entry is whole: at the end.
-    pub(crate) fn all_untouched(&self, disk: &Disk) -> Checked {
+    pub(crate) fn all_untouched(&self, world: &mut World, disk: &Disk) -> Checked {
+        for _ in 0..4 {
+            self.bills.close(&self.end, &mut world.random)?;
+        }
         let mut end = Recovered::default();
         for bytes in &disk.entries {
             end.follow(bytes.kept()).map_err(|error| format!("I10: {error}"))?;
@@ -156,6 +175,9 @@ impl Audit {
             }
             (Figures::Gap(gap), _) => {
                 world.tally.count(Kind::GapEntered);
+                if gap.cause == GapCause::QueueOverflow && gap.gpu.is_some() {
+                    world.tally.count(Kind::RowsLostInQueue);
+                }
                 self.gap(boot, gap, world);
             }
             (Figures::Epoch(epoch), _) => {
@@ -163,12 +185,6 @@ impl Audit {
                 let (card, at) = (card_of(world, &epoch.gpu), (boot, epoch.at.boot));
                 match epoch.edge {
                     EpochEdge::Ended { .. } => {
-                        // What was between the last read that a mark names and the one that found it
-                        // lost is told when accounting is on again; an agent that dies first tells it not.
-                        let run = self.runs.last();
-                        let proven =
-                            run.map(|run| run.proven.get(&card).copied().unwrap_or(run.began));
-                        self.unseen.extend(proven.map(|since| (Some(card), since, at)));
                         self.over.entry(card).or_insert(at);
                     }
                     EpochEdge::Began { .. } => {
@@ -191,7 +207,18 @@ impl Audit {
                     }
                 }
             }
-            (Figures::Conflict(_) | Figures::Coverage(_), _) => {}
+            (Figures::Conflict(conflict), Evidence::Conflict { row, .. }) => {
+                world.tally.count(Kind::ConflictEntered);
+                let start = row.start.map_or(0, |start| start.0);
+                let booked = self.booked.get(&(card_of(world, &row.gpu), row.pid.0, start));
+                ensure(booked == Some(&conflict.of), || {
+                    format!(
+                        "conflict {seq} is about {}, its row is booked by {booked:?}",
+                        conflict.of
+                    )
+                })?;
+            }
+            (Figures::Coverage(_), _) => {}
             (figures, _) => {
                 return Err(format!("entry {seq}: a {} without evidence", figures.kind()));
             }
@@ -213,7 +240,7 @@ impl Audit {
     }
 
     fn gap(&mut self, boot: gpu_ledger::journal::BootId, gap: &Gap, world: &World) {
-        if !hides_rows(gap.cause) && gap.cause != GapCause::QueueOverflow {
+        if !gap.hides_rows() {
             return;
         }
         let card = gap.gpu.as_ref().map(|gpu| card_of(world, gpu));
@@ -314,30 +341,12 @@ impl Audit {
         let undisturbed = world.kernel.lost_at.is_empty() && !world.clocks.stepped;
         let alone = row.joined.is_empty();
         let known = reason != NamelessReason::IdentityEvicted;
-        let excused = !(same_run && undisturbed && alone && known)
-            || self.was_off_from_the_start(id.0, row, world);
+        let excused = !(same_run && undisturbed && alone && known);
         ensure(excused, || {
             format!(
                 "settlement {seq} of row {id:?} is {reason}, though all of {:?} was seen",
                 row.opener
             )
-        })
-    }
-
-    /// The GPU was never seen to keep rows by this run when its accounting was found off after the process had
-    /// ended: nobody waits for rows of such a GPU, though dead ones come back with the mode.
-    fn was_off_from_the_start(&self, card: usize, row: &TruthRow, world: &World) -> bool {
-        let run = self.runs.last().map(|run| run.began);
-        let mut reads =
-            self.reads.iter().filter(|read| read.card == card && Some(read.began) >= run);
-        let ended = world.truth.lives[&row.opener].ended;
-        let first_list = reads.clone().find(|read| read.listing == ListingState::Listed);
-        ended.is_some_and(|ended| {
-            reads.any(|read| {
-                read.listing == ListingState::AccountingOff
-                    && read.began.1 > ended
-                    && first_list.is_none_or(|list| read.ended < list.began)
-            })
         })
     }
 
@@ -399,117 +408,6 @@ impl Audit {
             let empty = rows.dead_rows == Some(0) && rows.open.is_empty() && was_used;
             ensure(!empty || !rows.unknowns.is_empty() || rows.accounting_off, || {
                 format!("I6: the list of {uuid} became empty, and nothing says so")
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Whether the journal says that rows of a GPU could not be seen at a moment.
-    fn is_unseen(&self, card: usize, at: At) -> bool {
-        let over = self.over.get(&card).is_some_and(|since| *since <= at);
-        let mut unseen = self.unseen.iter();
-        over || unseen
-            .any(|(of, from, to)| of.is_none_or(|of| of == card) && *from <= at && at <= *to)
-    }
-
-    /// At the end of a life: what is missing lies in a gap, what is open still runs.
-    pub(crate) fn nothing_is_missing(&self, world: &World, disk: &Disk) -> Checked {
-        let Some(first) = self.runs.first().map(|run| run.began) else { return Ok(()) };
-        for (id, row) in &world.truth.rows {
-            if self.booked.contains_key(id) || row.lost.is_some_and(|at| at < first) {
-                continue;
-            }
-            let (card, _, _) = *id;
-            match row.fate {
-                Fate::Dead => {
-                    return Err(format!("row {id:?} is in the store, was read, and is not booked"));
-                }
-                Fate::Live | Fate::Monitor => continue,
-                // Nobody can know of a stretch without accounting in which nobody looked.
-                Fate::NoEntry if !self.looked_while_off(card, row, world) => continue,
-                _ => {}
-            }
-            let needed = row.billable || row.fate == Fate::NoEntry;
-            let Some(lost) = row.lost.filter(|_| needed) else { continue };
-            if self.is_unseen(card, lost) || self.is_invisible(card, row, lost, world) {
-                continue;
-            }
-            return Err(format!("row {id:?} {row:?} is missing, and no gap covers its loss"));
-        }
-        for (seq, open) in &disk.end.unresolved {
-            let (card, pid) = (card_of(world, &open.gpu), open.pid.0);
-            let runs = match (open.kind, open.start) {
-                (OpenKind::Row, Some(start)) => {
-                    let row = world.truth.rows.get(&(card, pid, start.0));
-                    // A live row of the pid that is hidden behind a dead one may be this one.
-                    let store = world.truth.stores.get(&card);
-                    let hidden = store.is_some_and(|store| store.iter().any(|dead| dead.1 == pid));
-                    let holds = world.cards[card].model.holders().iter().any(|one| one.pid == pid);
-                    row.is_some_and(|row| row.fate == Fate::Live) || hidden && holds
-                }
-                // What was hidden behind a dead row and never showed itself stays open where its epoch ended
-                // in between (seeds 591 and 807): not ended yet, though it is over.
-                (OpenKind::Masked, _) => true,
-                _ => world.cards[card].model.holders().iter().any(|one| one.pid == pid),
-            };
-            ensure(runs, || format!("entry {seq} is open, and {open:?} runs no more"))?;
-        }
-        Ok(())
-    }
-
-    /// Whether the GPU answered while accounting was off, in the stretch in which the row began.
-    fn looked_while_off(&self, card: usize, row: &TruthRow, world: &World) -> bool {
-        let mut off = world.truth.off.iter().filter(|(of, from, to)| {
-            *of == card && *from <= row.opened && to.is_none_or(|to| row.opened <= to)
-        });
-        off.any(|(_, from, to)| {
-            let answered = |read: &&Noted| {
-                matches!(read.listing, ListingState::Listed | ListingState::AccountingOff)
-            };
-            let mut reads = self.reads.iter().filter(|read| read.card == card).filter(answered);
-            reads.any(|read| *from < read.began && to.is_none_or(|to| read.ended < to))
-        })
-    }
-
-    /// What no reader of the driver can notice, by the driver's own rules.
-    fn is_invisible(&self, card: usize, row: &TruthRow, lost: At, world: &World) -> bool {
-        let reads = self.reads.iter().filter(|read| read.card == card);
-        let within_a_read =
-            reads.clone().any(|read| read.began <= row.opened && lost <= read.ended);
-        // A store of which no row was known when it was cleared.
-        let before = reads.clone().rfind(|read| read.ended <= lost);
-        // Before the first whole list of a run nothing was proven of what that list does not show.
-        let run = self.runs.iter().rev().find(|run| run.began <= lost).map(|run| run.began);
-        let mut proofs = reads.clone().filter(|read| Some(read.began) >= run && read.ended <= lost);
-        let unproven = !proofs.any(|read| read.listing == ListingState::Listed);
-        let after = reads.clone().find(|read| read.ended > lost).map(|read| read.ended);
-        let known_empty = before.is_some_and(|read| read.dead_rows == Some(0));
-        let cleared =
-            world.truth.clears.iter().any(|(of, at)| {
-                *of == card && lost <= *at && after.is_none_or(|after| *at <= after)
-            });
-        match row.fate {
-            _ if within_a_read || unproven => true,
-            Fate::Replaced | Fate::ThrownAway => !row.shown,
-            Fate::Cleared | Fate::Evicted => known_empty && cleared && !row.shown,
-            _ => false,
-        }
-    }
-
-    /// I11: while no agent ran, the journal says so.
-    pub(crate) fn downs_are_gaps(&self) -> Checked {
-        let Some(first) = self.runs.first().map(|run| run.began) else { return Ok(()) };
-        for (from, to) in self.downs.iter().filter(|(from, _)| *from >= first) {
-            let covered = self
-                .unseen
-                .iter()
-                .any(|(card, begins, ends)| card.is_none() && begins <= from && to <= ends);
-            ensure(covered, || {
-                let near: Vec<_> = self.unseen.iter().filter(|one| one.0.is_none()).collect();
-                format!(
-                    "I11: no agent ran from {from:?} to {to:?}, in no gap of {near:?}, runs {:?}",
-                    self.runs
-                )
             })?;
         }
         Ok(())

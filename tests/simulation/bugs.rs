@@ -40,6 +40,12 @@ pub(crate) enum Bug {
     OffReadsAsIdle,
     /// Open entries are not taken over after a restart.
     OpenNotResumed,
+    /// Marks say that rows were seen which had no room.
+    MarkedBeyondTheQueue,
+    /// Rows that had no room and never came again are no gap.
+    QueueGapLost,
+    /// What was not seen before accounting was found off is told when it is on again.
+    OffToldLate,
 }
 
 impl Bug {
@@ -62,5 +68,8 @@ impl Bug {
         Self::SettledBeforeEvents,
         Self::OffReadsAsIdle,
         Self::OpenNotResumed,
+        Self::MarkedBeyondTheQueue,
+        Self::QueueGapLost,
+        Self::OffToldLate,
     ];
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpu_ledger::accounting::RowKey;
 use gpu_ledger::journal::chain::{self, Kept, Sealed, booking_key, read_evidence};
-use gpu_ledger::journal::draft::Settlements;
+use gpu_ledger::journal::draft::{Edges, Settlements};
 use gpu_ledger::journal::entry::{ConflictFigures, Draft, Entry, Evidence, Figures};
-use gpu_ledger::journal::{ChainError, Digest, Recovered};
+use gpu_ledger::journal::{BootId, ChainError, Digest, Recovered};
 use gpu_ledger::kernel::Argv;
 use gpu_ledger::settlement::contradicts;
 
@@ -68,8 +68,12 @@ pub(crate) struct Disk {
     booked: BTreeMap<Vec<u8>, u64>,
     by_key: BTreeMap<RowKey, u64>,
     argv: BTreeMap<Digest, Argv>,
+    /// Conflicts by the settlement that they are about.
+    conflicts: BTreeMap<u64, Vec<u64>>,
     /// The end, as the open store has it.
     pub(crate) end: Recovered,
+    /// What the entries said when it was opened of when somebody watched.
+    pub(crate) edges: Option<Edges>,
     /// No room but the reserve.
     pub(crate) full: bool,
     /// The reserve was used.
@@ -87,7 +91,9 @@ impl Disk {
             booked: BTreeMap::new(),
             by_key: BTreeMap::new(),
             argv: BTreeMap::new(),
+            conflicts: BTreeMap::new(),
             end: Recovered::default(),
+            edges: None,
             full: false,
             reserve_used: false,
             luck: Luck::Good,
@@ -97,12 +103,17 @@ impl Disk {
     }
 
     /// Opens the store: everything is read back and proven.
-    pub(crate) fn open(&mut self) -> Result<(), ChainError> {
+    pub(crate) fn open(&mut self, boot: BootId) -> Result<(), ChainError> {
         let mut end = Recovered::default();
         let stale = if self.bug == Some(Bug::StaleHead) { self.last_batch } else { 0 };
         let upto = self.entries.len() - stale;
         let mut bytes = self.entries.iter();
-        bytes.by_ref().take(upto).try_for_each(|one| end.follow(one.kept()).map(drop))?;
+        self.edges = None;
+        let mut edges = Edges::new(boot);
+        for one in bytes.by_ref().take(upto) {
+            edges.take(&end.follow(one.kept())?);
+        }
+        self.edges = Some(edges);
         self.end = end;
         self.luck = Luck::Good;
         if self.bug == Some(Bug::UniqueWithinARun) {
@@ -119,6 +130,7 @@ impl Disk {
             let last = kept as u64;
             self.booked.retain(|_, seq| *seq <= last);
             self.by_key.retain(|_, seq| *seq <= last);
+            self.conflicts.values_mut().for_each(|all| all.retain(|seq| *seq <= last));
             self.last_batch = 0;
         }
     }
@@ -161,6 +173,9 @@ impl Disk {
                 self.booked.insert(key, entry.seq);
                 self.by_key.extend(settlement.key().map(|key| (key, entry.seq)));
             }
+            if let Figures::Conflict(conflict) = &entry.figures {
+                self.conflicts.entry(conflict.of).or_default().push(entry.seq);
+            }
             let Entry { seq, evidence: digest, previous, hash, .. } = entry;
             self.entries.push(Bytes { seq, body, evidence, digest, previous, hash });
         }
@@ -185,6 +200,10 @@ impl Disk {
 
     pub(crate) fn argv(&self, commitment: Digest) -> Option<Argv> {
         self.argv.get(&commitment).cloned()
+    }
+
+    pub(crate) fn read_figures(&self, seq: u64) -> Result<Entry, ChainError> {
+        chain::read(self.entries[seq as usize - 1].kept())
     }
 
     pub(crate) fn read(&self, seq: u64) -> Result<(Entry, Evidence), ChainError> {
@@ -261,11 +280,8 @@ impl Batch<'_> {
 
     fn knows_conflict(&self, of: u64, again: &Evidence) -> Result<bool, ChainError> {
         let Evidence::Settlement(again) = again else { return Ok(false) };
-        for seq in of..=self.disk.entries.len() as u64 {
-            let (entry, evidence) = self.disk.read(seq)?;
-            if let (Figures::Conflict(conflict), Evidence::Conflict { row, .. }) =
-                (entry.figures, evidence)
-                && conflict.of == of
+        for seq in self.disk.conflicts.get(&of).into_iter().flatten() {
+            if let Evidence::Conflict { row, .. } = self.disk.read(*seq)?.1
                 && *row == again.row
             {
                 return Ok(true);

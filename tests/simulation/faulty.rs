@@ -78,6 +78,7 @@ pub(crate) fn drops(bug: Option<Bug>, pending: &Pending) -> bool {
     let Figures::Gap(gap) = &pending.draft.figures else { return false };
     match bug {
         Some(Bug::RowGapLost) => gap.gpu.is_some(),
+        Some(Bug::QueueGapLost) => gap.cause == GapCause::QueueOverflow && gap.gpu.is_some(),
         Some(Bug::AgentDownForgotten) => gap.cause == GapCause::AgentDown,
         _ => false,
     }

@@ -1,6 +1,7 @@
 //! One seed: one whole life of a host, and what must hold after every step of it.
 
 use std::collections::VecDeque;
+use std::io::Write as _;
 
 use gpu_ledger::identity::Limits;
 
@@ -100,6 +101,9 @@ pub(crate) fn live(seed: u64, bug: Option<Bug>) -> Result<Tally, Failure> {
     match lived {
         Ok(()) => Ok(sim.world.tally),
         Err(what) => {
+            if std::env::var_os("GPU_LEDGER_SIM_JOURNAL").is_some() {
+                sim.tell_journal();
+            }
             let told = |(number, at_us, step): &(u64, u64, Step)| {
                 format!("{number:>4} {at_us:>14} µs {step:?}")
             };
@@ -112,9 +116,13 @@ pub(crate) fn live(seed: u64, bug: Option<Bug>) -> Result<Tally, Failure> {
 impl Sim {
     fn new(seed: u64, bug: Option<Bug>) -> Self {
         let mut world = World::new(seed);
-        // Half of it has to take every row of every store at once.
-        let least = 2 * world.cards.len() * world.pids_max().min(128) + 20;
-        let queue_length = if world.random.below(2) == 0 { least } else { 4_096 };
+        let needs_overflow = matches!(bug, Some(Bug::MarkedBeyondTheQueue | Bug::QueueGapLost));
+        let queue_length = match world.random.below(4) {
+            _ if needs_overflow => 4,
+            0 => world.random.between(4, 24) as usize,
+            1 => world.random.between(24, 200) as usize,
+            _ => 4_096,
+        };
         let limits = match world.random.below(4) {
             0 => Limits { dead_max: 32, ..Limits::default() },
             _ => Limits::default(),
@@ -150,6 +158,17 @@ impl Sim {
             Err(Death::Wrong(what)) => return Err(what),
         }
         self.audit.after_step(&mut self.world, &self.disk, self.agent.as_mut())
+    }
+
+    /// Every entry as it is on the disk, for whoever looks for what went wrong.
+    fn tell_journal(&self) {
+        for bytes in &self.disk.entries {
+            if let Ok(entry) = self.disk.read_figures(bytes.seq) {
+                let at = entry.at.stamp.boot.0 / 1_000;
+                let _ =
+                    writeln!(std::io::stderr(), "{:>4} {at:>14} µs {:?}", entry.seq, entry.figures);
+            }
+        }
     }
 
     fn dies(&mut self) {
@@ -189,8 +208,14 @@ impl Sim {
             893..896 => Step::Reset(card),
             896..899 => Step::Clear(card),
             899..908 => {
-                let all = [Fault::Lost, Fault::ListFails, Fault::RowsGone, Fault::RowsFail];
-                Step::Fault(card, all[random.below(4) as usize])
+                let all = [
+                    Fault::Lost,
+                    Fault::ListFails,
+                    Fault::RowsGone,
+                    Fault::RowsFail,
+                    Fault::RowsChange,
+                ];
+                Step::Fault(card, all[random.below(all.len() as u64) as usize])
             }
             908..922 => Step::Fault(card, Fault::Nothing),
             922..925 => Step::Hang(card),
@@ -321,10 +346,7 @@ impl Sim {
                 Ok(())
             }
             Step::Write => agent.write(BATCH_MAX, world, disk),
-            Step::Mark => {
-                agent.mark(world);
-                Ok(())
-            }
+            Step::Mark => agent.mark(world),
             Step::Hang(card) => {
                 agent.hang(card, world);
                 Ok(())
@@ -384,7 +406,7 @@ impl Sim {
                 _ => {}
             }
         }
-        self.audit.all_untouched(&self.disk)?;
+        self.audit.all_untouched(&mut self.world, &self.disk)?;
         self.audit.downs_are_gaps()?;
         self.audit.nothing_is_missing(&self.world, &self.disk)
     }

@@ -156,14 +156,20 @@ impl Reader {
         let touching_exits = request.map_or(Some(0), |request| request.touching_exits);
         let listing = ListingState::of(&content);
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
+        let ends = |finding: &Finding| matches!(finding, Finding::EpochEnded { .. });
+        if self.bug == Some(Bug::OffToldLate) && seen.findings.iter().any(ends) {
+            seen.findings.retain(|finding| !matches!(finding, Finding::Gap(_)));
+        }
         let (began, ended, dead_rows) = (began_at, world.at(), self.harvest.dead_rows());
         let noted = Noted { card: self.card, began, ended, listing, dead_rows };
         if seen.findings.iter().any(|finding| matches!(finding, Finding::Masked(_))) {
             world.tally.count(Kind::RowMasked);
         }
-        let mut in_doubt = self.harvest.in_doubt(window.ended);
+        let mut in_doubt = Vec::new();
         if last {
-            seen.findings.append(&mut in_doubt);
+            seen.findings.extend(self.harvest.left(window.ended));
+        } else {
+            in_doubt = self.harvest.in_doubt(window.ended);
         }
         let outcome = ReadOutcome {
             gpu: self.gpu.clone(),
@@ -260,6 +266,11 @@ impl Reader {
         };
         world.truth.show(self.card, &stats);
         let mut row = self.row_of(&stats);
+        let changes = world.cards[self.card].fault == Fault::RowsChange && !row.running;
+        if changes && world.random.below(3) == 0 {
+            world.tally.count(Kind::RowChanged);
+            row.memory_peak = Observed::Known(Bytes(stats.memory_peak_bytes + 4_096));
+        }
         if self.bug == Some(Bug::OpenRowBooked) && row.running && world.random.below(4) == 0 {
             row.running = false;
         }

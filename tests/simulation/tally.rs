@@ -18,12 +18,12 @@ kinds! {
     Fork, Exec, Exit, PidReused, EventLost, ArgvShed, ProcfsUnreadable,
     Open, Close, MonitorOpened, DescriptorInherited, HeldByADuplicate, RowJoinedByAnother,
     TeardownDelayed, Storm, RowEvicted, RowReplaced, RowMasked, ListRaced,
-    ModeOn, ModeOff, Reset, Clear, GpuLost, ListFailed, RowsGone, RowsFailed, CallHung,
+    ModeOn, ModeOff, Reset, Clear, GpuLost, ListFailed, RowsGone, RowsFailed, RowChanged, CallHung,
     ClockForward, ClockBack, Sleep, Boot,
     AgentBegan, AgentStopped, AgentCrashed, CrashBeforeCommit, CrashAfterCommit, StartedAnew,
-    DiskFull, DiskFailed, QueueOverflowed, Released, Regained,
+    DiskFull, DiskFailed, QueueOverflowed, RowRefused, RowsLostInQueue, Released, Regained,
     Committed, Settled, Named, Nameless, Disputed, Reoffered, OpenEntered, OpenEnded,
-    GapEntered, EpochEntered, Marked, NamedByJournal,
+    GapEntered, EpochEntered, Marked, NamedByJournal, ConflictEntered,
 }
 
 /// The counts.

@@ -64,6 +64,8 @@ pub(crate) struct TruthRow {
     pub(crate) ended: Option<At>,
     pub(crate) held_ms: Option<u64>,
     pub(crate) billable: bool,
+    /// Since then lists name it: before, it is a monitor's.
+    pub(crate) listed: Option<At>,
     pub(crate) fate: Fate,
     /// When it became unreadable for ever.
     pub(crate) lost: Option<At>,
@@ -99,6 +101,7 @@ impl Truth {
             ended,
             held_ms,
             billable,
+            listed: None,
             fate,
             lost,
             shown,
@@ -124,6 +127,14 @@ impl Truth {
             Some(Loss::ModeOff | Loss::Teardown | Loss::LiveEvicted) => {
                 (row.fate, row.lost) = (Fate::ThrownAway, Some(now));
             }
+        }
+    }
+
+    /// A pid uses a GPU: from here on lists name its live row.
+    pub(crate) fn used(&mut self, card: usize, pid: u32, now: At) {
+        let rows = self.rows.range_mut((card, pid, 0)..=(card, pid, u64::MAX));
+        for (_, row) in rows.filter(|(_, row)| row.fate == Fate::Live) {
+            row.listed.get_or_insert(now);
         }
     }
 

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     RowsGone,
     /// Some rows answer with a code.
     RowsFail,
+    /// Some final rows read otherwise than before.
+    RowsChange,
 }
 
 /// One GPU.
@@ -199,11 +201,6 @@ impl World {
         About { key, parent, uid, at: self.clocks.now() }
     }
 
-    /// Pids that there are.
-    pub(crate) const fn pids_max(&self) -> usize {
-        self.pids as usize
-    }
-
     /// A pid that nobody has. A process that is gone keeps its own until its descriptors are closed,
     /// unless somebody else has duplicates of them.
     fn free_pid(&mut self) -> Option<u32> {
@@ -338,6 +335,7 @@ impl World {
         let usage = Use { memory_bytes: 1 << 20, channel: true, ..Use::default() };
         if self.random.below(8) > 0 {
             self.cards[card].model.set_use(id, usage, now);
+            self.truth.used(card, pid, at);
         } else {
             self.tally.count(Kind::MonitorOpened);
         }

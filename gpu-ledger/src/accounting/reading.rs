@@ -111,7 +111,10 @@ pub struct OpenRow {
     pub reason: Option<UnknownReason>,
     /// What the driver last said of it; `None` where a dead row hides it.
     pub row: Option<Row>,
-    /// The read that first showed it.
+    /// `startTime` of the dead row that hides it, where one does and has one.
+    pub behind: Option<WallUs>,
+    /// The read that first showed it; of one that a dead row hides, from the list before on, as it began
+    /// somewhere in between.
     pub first_seen: Window,
     /// The read that last showed it.
     pub last_seen: Window,

@@ -8,7 +8,7 @@
 use super::Window;
 use super::reading::ListingState;
 use crate::clock::Stamp;
-use crate::coverage::{Coverage, Gap, hides_rows};
+use crate::coverage::{Coverage, Gap};
 use crate::unit::{BootNs, GpuUuid};
 use crate::unknown::{GapCause, UnknownReason};
 
@@ -202,6 +202,20 @@ impl Sight {
         self.last_good
     }
 
+    /// Whether a list ever came. Before one, nothing proves that no old row will.
+    #[must_use]
+    pub const fn was_listed(&self) -> bool {
+        self.last_list.is_some()
+    }
+
+    /// The last read up to which everybody who held the GPU is known or lies in a gap that was found: what
+    /// a listed row that is not found when asked about did since, nobody knows yet.
+    #[must_use]
+    pub fn last_in_sight(&self) -> Option<Window> {
+        let hides = self.in_doubt.iter().any(|gap| gap.size.is_some());
+        if hides { self.last_proof } else { self.last_good }
+    }
+
     /// The gaps that reads found, for whoever keeps them under a bound.
     pub(crate) const fn found_mut(&mut self) -> &mut Vec<Gap> {
         &mut self.found
@@ -268,7 +282,7 @@ impl Sight {
 
     /// Adds what of an interval lies in no gap of rows yet.
     fn add_unexplained(&self, from: Stamp, to: Stamp, cause: GapCause, gaps: &mut Vec<Gap>) {
-        let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause));
+        let hiding = gaps.iter().filter(|gap| gap.hides_rows());
         let mut known: Vec<(Stamp, Stamp)> = hiding.map(|gap| (gap.from, gap.to)).collect();
         known.sort_unstable();
         let mut reached = from;
@@ -298,7 +312,7 @@ impl Sight {
             return None;
         }
         let gaps = self.gaps(asked).into_iter();
-        let hiding = gaps.filter(|gap| hides_rows(gap.cause) && !self.is_made_good(gap));
+        let hiding = gaps.filter(|gap| gap.hides_rows() && !self.is_made_good(gap));
         hiding.map(|gap| gap.size).sum()
     }
 

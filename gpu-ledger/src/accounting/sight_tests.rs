@@ -86,7 +86,9 @@ fn played(reads: &[(u64, Read)], finished: bool) -> Sight {
         let in_doubt = harvest.in_doubt(window.ended).into_iter();
         let mut in_doubt: Vec<Gap> = in_doubt.filter_map(Finding::into_gap).collect();
         if finished && place + 1 == reads.len() {
-            gaps.append(&mut in_doubt);
+            in_doubt.clear();
+            let left = harvest.left(window.ended).into_iter();
+            gaps.extend(left.filter_map(Finding::into_gap));
         }
         let exits_unwitnessed = 0;
         let look = Look { window, listing, is_empty_in_doubt, gaps, in_doubt, exits_unwitnessed };
@@ -138,7 +140,7 @@ proptest! {
         let uncovered = uncovered(&gaps, &asked);
         for ms in 100..end_ms {
             let explained = gaps.iter().any(|gap| {
-                hides_rows(gap.cause)
+                gap.hides_rows()
                     && gap.gpu == Some(gpu())
                     && gap.from.boot <= BootNs(ms * 1_000_000 + 999_999)
                     && BootNs(ms * 1_000_000) <= gap.to.boot

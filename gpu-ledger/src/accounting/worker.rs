@@ -368,9 +368,11 @@ impl<'library> Reader<'library> {
         let listing = ListingState::of(&content);
         let mut seen = self.harvest.observe(&GpuRead { window, touching_exits, content });
         self.price_busy(&mut seen, &mut disagreement);
-        let mut in_doubt = self.harvest.in_doubt(window.ended);
+        let mut in_doubt = Vec::new();
         if last {
-            seen.findings.append(&mut in_doubt);
+            seen.findings.extend(self.harvest.left(window.ended));
+        } else {
+            in_doubt = self.harvest.in_doubt(window.ended);
         }
         let in_doubt = in_doubt.into_iter().filter_map(Finding::into_gap).collect();
         for stalled in self.calls.take_stalled() {

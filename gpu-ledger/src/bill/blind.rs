@@ -1,7 +1,7 @@
 //! When the holders of a GPU could not be seen.
 
 use crate::clock::{Stamp, Timeline};
-use crate::coverage::{Coverage, Gap, hides_rows};
+use crate::coverage::{Coverage, Gap};
 use crate::unit::{GpuUuid, Span};
 
 /// The parts of `period` in which a holder of this GPU may have gone unseen: outside coverage, and in
@@ -32,7 +32,7 @@ pub fn gap_spans(
     ms_of: impl Fn(Stamp) -> u64,
 ) -> impl Iterator<Item = Span> {
     let of_this = move |gap: &&Gap| gap.gpu.as_ref().is_none_or(|of| of == gpu);
-    let hiding = gaps.iter().filter(|gap| hides_rows(gap.cause)).filter(of_this);
+    let hiding = gaps.iter().filter(|gap| gap.hides_rows()).filter(of_this);
     hiding.filter_map(move |gap| {
         let (from, to) = (ms_of(gap.from), ms_of(gap.to));
         // On a wall clock that was stepped back inside the gap its edges are swapped; a millisecond
@@ -76,13 +76,17 @@ mod tests {
             gap(GapCause::RowsPossiblyEvicted, Some("GPU-b"), 500, 599),
             gap(GapCause::AgentDown, None, 700, 710),
             gap(GapCause::EventLost, None, 800, 900),
+            // Rows of one GPU that had no room and never came again; names of none.
+            gap(GapCause::QueueOverflow, Some("GPU-b"), 910, 919),
+            gap(GapCause::QueueOverflow, None, 930, 939),
         ];
         let coverage = Coverage { start: stamp(100), end: stamp(1_000), gaps };
         let span = |from, to| Span::new(from, to).unwrap();
         let blind = |uuid| blind_spans(span(50, 1_100), timeline(), &coverage, &gpu(uuid));
         let outside = [span(50, 100), span(1_000, 1_100)];
         assert_eq!(blind("GPU-a"), [&outside[..], &[span(300, 400), span(700, 711)]].concat());
-        assert_eq!(blind("GPU-b"), [&outside[..], &[span(500, 600), span(700, 711)]].concat());
+        let of_b = [span(500, 600), span(700, 711), span(910, 920)];
+        assert_eq!(blind("GPU-b"), [&outside[..], &of_b].concat());
         assert_eq!(blind_spans(span(150, 250), timeline(), &coverage, &gpu("GPU-a")), []);
     }
 

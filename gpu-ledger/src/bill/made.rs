@@ -169,7 +169,15 @@ impl Journal {
             gpu: gpu(index),
             pid: Pid(pid),
             start: (kind == OpenKind::Row).then(|| stamp(start_ms).wall),
-            first_seen: Window { began: stamp(at_ms), ended: stamp(at_ms) },
+            // One that is hidden may have begun at any time since then, where that is said.
+            first_seen: Window {
+                began: stamp(if kind == OpenKind::Masked && start_ms > 0 {
+                    start_ms
+                } else {
+                    at_ms
+                }),
+                ended: stamp(at_ms),
+            },
             account,
             program: None,
             uid: None,

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::fresh::Fresh;
 use super::notify::Manager;
-use super::overflow::Overflow;
 use super::queue::Queue;
 use super::socket::{CALLS_MAX, Socket};
 use super::writer::Writer;
@@ -16,6 +15,7 @@ use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, READ_PATIENCE, every, meter
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::config::Config;
 use crate::journal::draft::{Drafter, Left};
+use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
 use crate::observer::{Missing, Observer};
@@ -34,13 +34,13 @@ impl Daemon {
         let host_name = host_name();
         let key = store.commitment_key().clone();
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
-        let mut first = drafter.resume(left.earlier, &left.last_seen, clock.now());
         let tracer = tracer_options(&config);
         let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
-        let gap = Left::gap_since_another_boot(left.last, boot, &drafter, since);
+        let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
+        let over = drafter.resume(left.earlier, &left.last_seen, since);
         let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
         let queue = Arc::new(Queue::new(config.journal.queue_length));
         let tally = tally::Shared::default();
@@ -50,7 +50,6 @@ impl Daemon {
             let _ = sums.send((at, news));
         };
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
-        first.extend(gap);
         let group = Arc::new(Mutex::new(config.socket.group.clone()));
         let (caller, calls) = mpsc::channel(CALLS_MAX);
         let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
@@ -68,6 +67,7 @@ impl Daemon {
             queue,
             writer,
             overflow: Overflow::default(),
+            lost_for_good: 0,
             tally,
             board: meters::Board::default(),
             meters,
@@ -89,8 +89,10 @@ impl Daemon {
         };
         daemon.take_over_meters();
         daemon.listen().await?;
-        daemon.keep(first);
+        // That nobody looked goes first: what was entered last says up to when somebody did.
+        daemon.keep(down.into_iter().collect());
         daemon.turn(None)?;
+        daemon.keep(over);
         daemon.open_driver().await?;
         Ok(daemon)
     }

@@ -130,7 +130,7 @@ impl Daemon {
         let journal = QueueMeters {
             length: count(self.queue.length()),
             capacity: count(self.config.journal.queue_length),
-            overflowed: self.overflow.total,
+            overflowed: self.overflow.total(),
         };
         let events = self.observer.event_counts().map_or(
             Observed::Unknown(UnknownReason::ProcessEventsUnavailable),

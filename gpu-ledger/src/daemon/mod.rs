@@ -48,7 +48,6 @@ pub(crate) use self::client::{Client, ClientError};
 use self::notify::Manager;
 pub(crate) use self::offline::offline_status;
 pub use self::options::{DaemonOptions, LogFilter};
-use self::overflow::Overflow;
 use self::queue::Queue;
 use self::request::Call;
 pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
@@ -61,6 +60,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
+use crate::journal::keeping::Overflow;
 use crate::observer::{DRAIN_INTERVAL, Observer, ReleaseError, Wake};
 use crate::unit::BootNs;
 use crate::unknown::Unknown;
@@ -112,6 +112,8 @@ struct Daemon {
     queue: Arc<Queue>,
     writer: Writer,
     overflow: Overflow,
+    /// Drafts without room that nobody says a second time.
+    lost_for_good: u64,
     tally: tally::Shared,
     board: meters::Board,
     meters: Interval,
@@ -183,6 +185,15 @@ impl Daemon {
             }
             if self.ends_on_loss {
                 return Ok(());
+            }
+            if self.lost_for_good > 0 {
+                // What it would say from here on rests on what it could not say. The time until it is
+                // started again is a gap.
+                anyhow::bail!(
+                    "the journal takes nothing, and {} entries that cannot be had again have no room; \
+                     give its disk room and time, or raise journal.queue_length",
+                    self.lost_for_good
+                );
             }
             self.get_ready();
             self.see_to_marks();

@@ -1,19 +1,17 @@
 //! Everything opened, and what an earlier run knew taken over.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Stamp};
 use crate::host::{HostSettings, Resumed};
-use crate::journal::draft::{Earlier, Left};
-use crate::journal::entry::{AgentFacts, BootId, CoverageEdge, Entry, Figures, Mark};
+use crate::journal::draft::{Earlier, Edges, Left};
+use crate::journal::entry::{AgentFacts, BootId, Entry, Figures};
 use crate::journal::store::{Reader, StateDir, Store, StoreError};
 use crate::journal::{Recovered, chain};
 use crate::kernel::TracerOptions;
 use crate::observer::{Missing, Observer, Setup};
 use crate::session::launch::PROBE_WORD;
-use crate::unit::GpuUuid;
 
 /// Where the kernel names its boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -51,33 +49,20 @@ pub(super) fn left(
         open: one.figures,
         evidence: one.evidence,
     });
-    let (began, last_seen) = edges(dir, boot, now)?;
+    let edges = edges(dir, boot, now)?;
     let argv_of = |commitment| store.argv(commitment);
-    Left::of(boot, earlier.collect(), began, last_seen, recovered.last, argv_of)
+    Left::of(edges, earlier.collect(), recovered.last, argv_of)
 }
 
-/// When the first agent of this boot began, and the last proven read of each GPU.
-fn edges(
-    dir: &StateDir,
-    boot: BootId,
-    now: Stamp,
-) -> Result<(Option<Stamp>, BTreeMap<GpuUuid, Stamp>), StoreError> {
-    let mut began: Option<Stamp> = None;
-    let ms = now.wall.ms();
-    let read = Reader::open_beside_writer(dir)?.period(ms, ms.saturating_add(1), |entry| {
-        if let Figures::Coverage(CoverageEdge::Began { at, .. }) = entry.figures
-            && entry.at.boot == boot
-        {
-            began = Some(began.map_or(at, |before| before.min(at)));
-        }
-    })?;
-    let mark = read.last_mark.and_then(|Entry { figures, .. }| match figures {
-        Figures::Mark(mark) => Some(mark),
-        _ => None,
-    });
-    let gpus = mark.map(|Mark { gpus, .. }| gpus).into_iter().flatten();
-    let last_seen = gpus.filter_map(|gpu| Some((gpu.gpu, gpu.last_good?.ended))).collect();
-    Ok((began, last_seen))
+/// What the end of the journal says of when somebody watched.
+fn edges(dir: &StateDir, boot: BootId, now: Stamp) -> Result<Edges, StoreError> {
+    let (ms, mut edges) = (now.wall.ms(), Edges::new(boot));
+    let reader = Reader::open_beside_writer(dir)?;
+    let read = reader.period(ms, ms.saturating_add(1), |entry| edges.take(&entry))?;
+    if let Some(Entry { figures: Figures::Mark(mark), .. }) = read.last_mark {
+        edges.take_before(&mark);
+    }
+    Ok(edges)
 }
 
 /// Attaches to the kernel. What cannot be had is said, and everything else goes on without it.

@@ -215,7 +215,7 @@ impl Daemon {
             queue: Some(QueueStatus {
                 length: self.queue.length(),
                 capacity: self.config.journal.queue_length,
-                overflowed: self.overflow.total,
+                overflowed: self.overflow.total(),
             }),
             driver: self.driver_status(host),
             unknown: self.unknown_now(host).iter().map(UnknownStatus::of).collect(),

@@ -50,20 +50,20 @@ impl Daemon {
         if drafts.is_empty() {
             return;
         }
-        let extra = self.overflow.extra(self.observer.host().gpus().len());
-        let refused = self.queue.offer(drafts, extra);
-        if refused.is_empty() {
-            return;
+        let (overflow, drafter, host) =
+            (&mut self.overflow, &mut self.drafter, self.observer.host_mut());
+        let was_losing = overflow.is_to_ask();
+        let refused = self.queue.put(|backlog| overflow.keep(drafts, backlog, drafter, host));
+        if refused.count > 0 && !was_losing {
+            tracing::error!("the journal's queue is full: what comes now is asked for again");
         }
-        for pending in refused.iter().rev() {
-            self.drafter.dropped(pending);
-        }
-        self.overflow.refused(&refused, self.observer.host().now());
+        self.lost_for_good = self.lost_for_good.saturating_add(refused.for_good);
     }
 
     /// Enters that everything up to now was seen.
     pub(super) fn mark(&mut self, note: Option<Arc<str>>) {
-        let mark = self.drafter.mark(self.observer.host(), note);
+        let mut mark = self.drafter.mark(self.observer.host(), note);
+        self.overflow.hold_back(&mut mark);
         self.fresh.marked(mark.draft.at.stamp);
         self.keep(vec![mark]);
     }

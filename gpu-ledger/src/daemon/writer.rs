@@ -1,7 +1,6 @@
 //! The thread that owns the journal: what waits goes into one transaction, and is acknowledged when that is
 //! on the disk.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,12 +11,11 @@ use super::queue::{Queue, Taken};
 use super::tally::News;
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
-use crate::coverage::Gap;
-use crate::journal::draft::{Binder, Bound, Pending, Settlements};
-use crate::journal::entry::{BootId, Draft, Evidence, Figures, Moment};
+use crate::journal::draft::{Bound, Settlements};
+use crate::journal::entry::BootId;
+use crate::journal::keeping::Hand;
 use crate::journal::store::{Outcome, Store, StoreError};
-use crate::journal::{ChainError, Head};
-use crate::unknown::GapCause;
+use crate::journal::{ChainError, Figures, Head};
 
 /// Drafts that go into one transaction.
 const BATCH_MAX: usize = 2_048;
@@ -91,13 +89,10 @@ impl Writer {
         });
         let writing = Writing {
             store,
-            boot,
             clock,
             queue,
-            binder: Binder::default(),
-            hand: VecDeque::new(),
+            hand: Hand::new(boot),
             sender,
-            full: None,
             booked: Box::new(booked),
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());
@@ -111,23 +106,12 @@ impl Writer {
     }
 }
 
-/// The disk is full.
-#[derive(Clone, Copy, Debug)]
-struct Full {
-    since: Stamp,
-    /// Up to here it was told.
-    told: Option<Stamp>,
-}
-
 struct Writing {
     store: Store,
-    boot: BootId,
     clock: Clock,
     queue: Arc<Queue>,
-    binder: Binder,
-    hand: VecDeque<Pending>,
+    hand: Hand,
     sender: watch::Sender<Progress>,
-    full: Option<Full>,
     booked: Box<dyn FnMut(Stamp, Vec<News>) + Send>,
 }
 
@@ -146,15 +130,15 @@ impl Writing {
     fn run(mut self) {
         loop {
             self.beat();
-            if self.hand.is_empty() {
+            if self.hand.length() == 0 {
                 match self.queue.take(BATCH_MAX, HEARTBEAT) {
-                    Taken::Drafts(drafts) => self.hand = drafts,
+                    Taken::Drafts(drafts) => self.hand.take(drafts),
                     Taken::Nothing => continue,
                     Taken::Closed => break,
                 }
             } else {
-                let room = BATCH_MAX.saturating_sub(self.hand.len());
-                self.hand.extend(self.queue.take_more(room));
+                let room = BATCH_MAX.saturating_sub(self.hand.length());
+                self.hand.take(self.queue.take_more(room));
             }
             match self.write() {
                 Ok(()) => {}
@@ -187,8 +171,7 @@ impl Writing {
     /// Enters as much of what is in hand as goes together.
     fn write(&mut self) -> Result<(), StoreError> {
         let began = self.clock.now();
-        let mut bound: Bound =
-            self.binder.bind(&self.hand, BATCH_MAX, self.store.end(), &Asked(&self.store))?;
+        let mut bound: Bound = self.hand.bind(BATCH_MAX, self.store.end(), &Asked(&self.store))?;
         let drafts = std::mem::take(&mut bound.drafts);
         let marks = drafts.iter().filter(|draft| matches!(draft.figures, Figures::Mark(_)));
         let marked = marks.map(|draft| draft.at.stamp).next_back();
@@ -209,17 +192,15 @@ impl Writing {
                 entered.extend(told.filter(|_| number.is_some()));
             }
         }
-        self.binder.entered(&bound, &numbers, self.store.end());
-        let done: Vec<Pending> = self.hand.drain(..bound.taken).collect();
-        self.queue.entered(done.len(), done.iter().map(Pending::bytes).sum());
-        let acknowledged = done.iter().filter_map(|one| one.note).max();
+        let done = self.hand.entered(&bound, &numbers, self.store.end());
+        self.queue.entered(done);
         let entries = numbers.iter().flatten().count();
         let now = self.clock.now();
         let took = Duration::from_nanos(now.mono_ns.saturating_sub(began.mono_ns));
         self.tell_well(now)?;
         let end = self.store.end();
         self.sender.send_modify(|progress| {
-            progress.acknowledged = progress.acknowledged.max(acknowledged.unwrap_or(0));
+            progress.acknowledged = progress.acknowledged.max(done.acknowledged.unwrap_or(0));
             progress.head = end.head.clone();
             progress.unresolved = end.unresolved.len();
             progress.condition = Condition::Well;
@@ -239,40 +220,31 @@ impl Writing {
     /// The disk is full: that alone is entered, from the reserve, the first time it is seen.
     fn tell_full(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let mut full = *self.full.get_or_insert(Full { since: now, told: None });
-        self.condition(|_| Condition::Full(full.since));
-        if full.told.is_none() {
-            let gap = self.disk_full(full.since, now);
+        let gap = self.hand.is_full(now);
+        self.condition(|_| Condition::Full(self.hand.full_since().unwrap_or(now)));
+        if let Some(gap) = gap {
             match self.store.append_from_reserve(vec![gap]) {
-                Ok(_) => full.told = Some(now),
+                Ok(_) => self.hand.full_told(now),
                 // The reserve was not enough: it is told when there is room.
                 Err(StoreError::Full { .. } | StoreError::Busy { .. }) => {}
                 Err(error) => return Err(error),
             }
-            self.full = Some(full);
         }
         Ok(())
     }
 
     /// There is room again: the rest of the time is entered.
     fn tell_well(&mut self, now: Stamp) -> Result<(), StoreError> {
-        let Some(full) = self.full else { return Ok(()) };
-        let gap = self.disk_full(full.told.unwrap_or(full.since), now);
+        let Some(gap) = self.hand.has_room(now) else { return Ok(()) };
         match self.store.append(vec![gap]) {
             Ok(_) => {
-                self.full = None;
+                self.hand.room_told();
                 Ok(())
             }
             // Once more with the next batch.
             Err(StoreError::Full { .. } | StoreError::Busy { .. }) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    fn disk_full(&self, from: Stamp, to: Stamp) -> Draft {
-        let gap = Gap { cause: GapCause::DiskFull, gpu: None, from, to, size: None };
-        let at = Moment { boot: self.boot, stamp: to };
-        Draft { at, figures: Figures::Gap(gap), evidence: Evidence::None, argv: None }
     }
 
     /// Waits before the next try. Whether nobody waits for it any more.

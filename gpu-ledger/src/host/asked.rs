@@ -40,6 +40,14 @@ impl Host {
         }
     }
 
+    /// That a process holds a GPU without a row did not get to where it is kept: it is told once more.
+    pub(crate) fn tell_rowless_again(&mut self, gpu: &GpuUuid, pid: Pid) {
+        if let Some(rows) = self.gpus.get_mut(gpu) {
+            rows.rowless_told.remove(&pid);
+            rows.request(false, true);
+        }
+    }
+
     /// When process events were received, and when not.
     #[must_use]
     pub const fn coverage(&self) -> &Coverage {

@@ -65,8 +65,9 @@ impl Host {
         self.awaiting_row.extend(touching.map(|exit| (exit.key, now)));
         self.bound_awaited();
         if self.gpus.is_empty() {
+            // Nobody will ever ask for a name, unless a driver comes soon.
             let before = BootNs(now.0.saturating_sub(UNREAD_NS));
-            self.processes.forget(before, &BTreeSet::new());
+            self.processes.forget(before, &BTreeSet::new(), None);
         }
     }
 
@@ -174,7 +175,11 @@ impl Host {
         // When a holder without a row let go is known by its end, which is told when it is gone.
         let rowless = self.gpus.values().flat_map(|gpu| gpu.rowless_told.keys().copied());
         let needed = open.chain(in_doubt).chain(unkept).chain(rowless).collect();
-        self.processes.forget(reads_began, &needed);
+        // A GPU that was found without accounting may have old rows of whoever was born before.
+        let unlisted = self.gpus.values().filter(|gpu| !gpu.sight.was_listed());
+        let found = unlisted.filter_map(|gpu| gpu.sight.first_good());
+        let unproven_before = found.map(|window| window.began.boot).max();
+        self.processes.forget(reads_began, &needed, unproven_before);
     }
 
     pub(super) fn await_acknowledgement(&mut self, pid: Pid) {

@@ -10,7 +10,7 @@ use crate::clock::BootPlace;
 use crate::identity::{Basis, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, account_of, identify};
-use crate::unit::{BootNs, Pid};
+use crate::unit::{BootNs, Pid, WallUs};
 use crate::unknown::NamelessReason;
 
 /// Ancestors told of one process.
@@ -53,6 +53,23 @@ impl Host {
     #[must_use]
     pub fn place_of(&self, row: &Row) -> Option<BootPlace> {
         row.start.and_then(|start| self.processes.history.boot_of(start))
+    }
+
+    /// Whether an open row may be the one that began then: one that is hidden behind a dead row of its pid has
+    /// no start, but it began after that one did, as the driver keeps one live row of a pid
+    /// (open-gpu-kernel-modules 595.45.04, `gpu_acct.c`).
+    #[must_use]
+    pub fn may_have_begun_at(&self, open: &OpenRow, start: WallUs) -> bool {
+        let at = |wall| self.processes.history.boot_of(wall);
+        match (open.start, open.behind) {
+            (Some(own), _) => own == start,
+            (None, Some(dead)) => match (at(dead), at(start)) {
+                (Some(BootPlace::Once(dead)), Some(BootPlace::Once(start))) => dead < start,
+                // Which came first the clocks do not say.
+                _ => true,
+            },
+            (None, None) => true,
+        }
     }
 
     /// Whose a row is that still runs, by its start.

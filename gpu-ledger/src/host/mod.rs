@@ -28,7 +28,7 @@ mod processes;
 mod rows;
 mod take;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

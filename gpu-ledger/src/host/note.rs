@@ -29,7 +29,7 @@ pub struct Note {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
     /// From this moment process events are received. Of a host that was watched before in this boot
-    /// the gap since then follows as a [`News::Gap`].
+    /// the gap since then was told as the first of all, as a [`News::Gap`].
     CoverageBegan {
         /// The end of the first look at procfs.
         at: Stamp,

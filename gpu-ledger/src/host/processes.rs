@@ -35,6 +35,7 @@ pub(super) struct Exited {
 
 /// Everything known of processes, and since when.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Processes {
     /// The newest moment that was observed.
     pub(super) now: Stamp,
@@ -59,6 +60,8 @@ pub(super) struct Processes {
     /// Gaps at the end of the list that no look at procfs has closed yet.
     gaps_open: usize,
     blind: bool,
+    /// Coverage began.
+    begun: bool,
     pub(super) touches_watched: bool,
     own_pid: Option<Pid>,
     news: Vec<News>,
@@ -83,14 +86,16 @@ impl Processes {
             exited: Vec::new(),
             gaps_open: 0,
             blind: !settings.events,
+            begun: false,
             touches_watched: settings.touches_watched,
             own_pid: settings.own_pid,
             news: Vec::new(),
         }
     }
 
+    /// What was learnt; nothing before coverage began, as that is told first.
     pub(super) fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+        if self.begun { std::mem::take(&mut self.news) } else { Vec::new() }
     }
 
     pub(super) fn observe_clock(&mut self, now: Stamp) {
@@ -118,7 +123,6 @@ impl Processes {
             self.history = history;
         }
         self.observe_clock(now);
-        self.news.push(News::CoverageBegan { at: now, blind });
         let from = earlier.as_ref().map_or(now, |earlier| earlier.end);
         let down = Gap { cause: GapCause::AgentDown, gpu: None, from, to: now, size: None };
         let own = std::mem::take(&mut self.coverage.gaps);
@@ -126,15 +130,17 @@ impl Processes {
         if let Some(earlier) = earlier {
             self.coverage.start = earlier.start;
             self.coverage.gaps = earlier.gaps;
-            if !blind {
-                self.coverage.gaps.push(down.clone());
-                self.news.push(News::Gap(down.clone()));
-            }
+            self.coverage.gaps.push(down.clone());
+            // Ahead of everything: whoever keeps what is told knows by the last that it kept up to when
+            // there was an agent, and may get no further than this.
+            self.news.insert(0, News::Gap(down.clone()));
         }
+        self.news.push(News::CoverageBegan { at: now, blind });
+        self.begun = true;
         self.coverage.gaps.extend(own);
         if blind {
             // It grows with every moment.
-            self.coverage.gaps.push(down);
+            self.coverage.gaps.push(Gap { from: now, ..down });
         }
     }
 
@@ -312,7 +318,12 @@ impl Processes {
     }
 
     /// Forgets the dead whose rows can no longer come.
-    pub(super) fn forget(&mut self, reads_began: BootNs, listed_unbooked: &BTreeSet<Pid>) {
-        self.lifetimes.forget(&ForgetProof { reads_began, listed_unbooked });
+    pub(super) fn forget(
+        &mut self,
+        reads_began: BootNs,
+        listed_unbooked: &BTreeSet<Pid>,
+        unproven_before: Option<BootNs>,
+    ) {
+        self.lifetimes.forget(&ForgetProof { reads_began, listed_unbooked, unproven_before });
     }
 }

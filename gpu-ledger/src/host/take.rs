@@ -166,10 +166,10 @@ impl Host {
         if std::mem::replace(&mut gpu.journal_compared, true) {
             return;
         }
+        let Some(gpu) = self.gpus.get(uuid) else { return };
         let runs = |key: &RowKey| {
             let mut open = gpu.open.iter().filter(|open| open.pid == key.pid);
-            // One that is hidden behind a dead row of its pid has no start, and may be this one.
-            open.any(|open| open.start.is_none_or(|start| start == key.start))
+            open.any(|open| self.may_have_begun_at(open, key.start))
         };
         let lost: Vec<RowKey> =
             self.journaled.keys().filter(|key| key.gpu == *uuid && !runs(key)).cloned().collect();

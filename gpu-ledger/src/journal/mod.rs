@@ -14,6 +14,7 @@ pub mod commitment;
 pub mod draft;
 pub mod entry;
 mod forms;
+pub mod keeping;
 pub mod store;
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,31 @@
 //! Reading the driver's store anew, and opening a driver that was not there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Observer;
 use super::release::ReleaseError;
+use crate::accounting::harvest::Again;
+use crate::unit::GpuUuid;
 use crate::unknown::{Unknown, UnknownReason};
 
 impl Observer {
-    /// Has every row that the driver still keeps told once more: what was told before did not get to
-    /// where it is kept.
+    /// Has rows that the driver still keeps told once more: what was told before did not get to where it
+    /// is kept.
     ///
     /// # Errors
-    /// As [`Observer::regain`]; the rows are then told when the driver is opened the next time.
-    pub(crate) async fn read_anew(&mut self, deadline: Duration) -> Result<(), ReleaseError> {
+    /// As [`Observer::regain`]. Of [`ReleaseError::Unopened`] the rows are told when the driver is opened
+    /// the next time; of the others nothing is asked again.
+    pub(crate) async fn read_anew(
+        &mut self,
+        rows: &BTreeMap<GpuUuid, Again>,
+        deadline: Duration,
+    ) -> Result<(), ReleaseError> {
         self.close(deadline).await?;
-        for harvest in self.before.harvests.values_mut() {
-            harvest.hand_out_again();
+        for (gpu, again) in rows {
+            if let Some(harvest) = self.before.harvests.get_mut(gpu) {
+                harvest.hand_out_again(again.clone());
+            }
         }
         self.open().await.map_err(ReleaseError::Unopened)
     }

@@ -4,7 +4,7 @@ use super::lifespan::{JOIN_TOLERANCE_NS, Lifespan};
 use super::{Attribution, Candidate, Evidence, Fit, Named, Nameless};
 use crate::accounting::Row;
 use crate::clock::BootPlace;
-use crate::coverage::{Coverage, Gap, blinds_processes};
+use crate::coverage::{Coverage, Gap};
 use crate::identity::{Basis, Image};
 use crate::unit::{BootNs, WallUs};
 use crate::unknown::{GapCause, NamelessReason};
@@ -67,8 +67,10 @@ fn identify_by_start(row: &Row, evidence: &Evidence<'_>) -> Attribution {
 fn end_of(row: &Row, evidence: &Evidence<'_>) -> Option<BootNs> {
     let wall_end = || row.start?.0.checked_add(row.held.0.checked_mul(1_000)?).map(WallUs);
     let place = || match evidence.clock.boot_of(wall_end()?)? {
+        // It is over: one that lies ahead was stamped after a step that nobody saw.
+        BootPlace::Once(at) if at > evidence.coverage.end.boot.plus_ns(JOIN_TOLERANCE_NS) => None,
         BootPlace::Once(at) => Some(at),
-        // It is over: the same time that comes again is not when it ended.
+        // The same time that comes again is not when it ended.
         BootPlace::Twice(first, second) if second > evidence.coverage.end.boot => Some(first),
         BootPlace::Twice(..) | BootPlace::Skipped => None,
     };
@@ -207,7 +209,7 @@ fn hiding_gap<'c>(at: BootNs, span: &Lifespan<'_>, coverage: &'c Coverage) -> Op
     let around = coverage
         .gaps
         .iter()
-        .filter(|gap| blinds_processes(gap.cause) && gap.from.boot <= at && at <= gap.to.boot);
+        .filter(|gap| gap.blinds_processes() && gap.from.boot <= at && at <= gap.to.boot);
     around.into_iter().find(|gap| {
         let end = gap.to.boot;
         let changed =
@@ -278,8 +280,7 @@ fn unseen(at: BootNs, coverage: &Coverage) -> (NamelessReason, Option<Gap>) {
 }
 
 fn last_gap_before(at: BootNs, coverage: &Coverage) -> Option<&Gap> {
-    let before =
-        coverage.gaps.iter().filter(|gap| blinds_processes(gap.cause) && gap.from.boot <= at);
+    let before = coverage.gaps.iter().filter(|gap| gap.blinds_processes() && gap.from.boot <= at);
     before.max_by_key(|gap| gap.from.boot)
 }
 

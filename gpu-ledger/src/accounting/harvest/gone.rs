@@ -5,13 +5,13 @@
 //! for many reads. So a row is in doubt from the first such answer on, and lost when the pid is
 //! listed no more, when a row of it turns up that began later, or when nobody will read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::{Listed, PidState};
 use super::tracked::Tracked;
-use crate::accounting::Window;
+use crate::accounting::{Row, Window};
 use crate::clock::Stamp;
-use crate::unit::Pid;
+use crate::unit::{Pid, WallUs};
 use crate::unknown::GapCause;
 
 /// Since when a row cannot be read, and what that is called if it is lost.
@@ -24,13 +24,27 @@ pub(super) struct Doubt {
 }
 
 /// One pid that was listed without a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Gone {
     doubt: Doubt,
     /// The first read that found no row: what begins after it is another one.
     read: Window,
     /// Listed rows of the pid of which nothing else is known: neither handed out nor followed.
     rows: u64,
+    /// Starts of those that were known; `None` of one that was hidden behind a dead row.
+    known: BTreeSet<Option<WallUs>>,
+}
+
+impl Gone {
+    /// Rows that nobody knew and that are lost, where `found` is a row of the pid that began before they were
+    /// asked for in vain, and stands twice on the list or once. The dead store keeps one row per pid: of a pid
+    /// that was listed twice and is listed once now, one is gone for good.
+    fn lost_beside(&self, found: &Row, twice: bool) -> u64 {
+        let is_news = |start: Option<WallUs>| !self.known.contains(&start);
+        let others_known = self.known.iter().any(|start| *start != found.start);
+        let here = u64::from(is_news(found.start)) + u64::from(twice && !others_known);
+        self.rows.saturating_sub(here)
+    }
 }
 
 /// Lost rows by cause, with the last moment before.
@@ -67,7 +81,7 @@ impl GoneRows {
         now: &Listed,
         doubt: Doubt,
         window: Window,
-        known_rows: impl Fn(Pid) -> u64,
+        known_rows: impl Fn(Pid) -> BTreeSet<Option<WallUs>>,
         lost: &mut Lost,
     ) {
         let whole = now.is_whole();
@@ -80,18 +94,21 @@ impl GoneRows {
                 Some(PidState::Dead(dead)) => Some(&dead.row),
                 Some(PidState::Live(row)) => Some(row),
             };
-            let is_itself = found
-                .is_some_and(|row| row.start.is_none_or(|start| start <= gone.read.ended.wall));
-            if !is_itself {
-                lost.add(gone.doubt, gone.rows);
-            }
+            let read = gone.read.ended.wall;
+            let itself = found.filter(|row| row.start.is_none_or(|start| start <= read));
+            let twice = now.twice.contains(pid);
+            let rows = itself.map_or(gone.rows, |row| gone.lost_beside(row, twice));
+            lost.add(gone.doubt, rows);
             false
         });
         for (pid, state) in &now.states {
             if matches!(state, PidState::Gone) {
                 let listed = 1 + u64::from(now.twice.contains(pid));
-                let rows = listed.saturating_sub(known_rows(*pid));
-                self.0.entry(*pid).or_insert(Gone { doubt, read: window, rows });
+                self.0.entry(*pid).or_insert_with(|| {
+                    let known = known_rows(*pid);
+                    let rows = listed.saturating_sub(u64::try_from(known.len()).unwrap_or(listed));
+                    Gone { doubt, read: window, rows, known }
+                });
             }
         }
     }

@@ -40,7 +40,7 @@ use super::reading::{Answer, Finding, GpuRead, Observation, OpenRow, ReadContent
 use super::sight::cause_of;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
-use crate::unit::{GpuUuid, Pid};
+use crate::unit::{GpuUuid, Pid, WallUs};
 use crate::unknown::{GapCause, Unknown, UnknownReason};
 
 /// The harvest of one GPU.
@@ -74,15 +74,38 @@ pub struct Harvest {
     exits_unwitnessed: u64,
     dead_rows_max: usize,
     /// The next list hands out what was handed out before.
-    hands_out_again: bool,
+    again: Option<Again>,
+}
+
+/// What is handed out once more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Again {
+    /// Everything.
+    All,
+    /// These rows, by pid and start.
+    Rows(BTreeSet<(Pid, Option<WallUs>)>),
+}
+
+impl Again {
+    fn has(&self, pid: Pid, start: Option<WallUs>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Rows(rows) => rows.contains(&(pid, start)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Epoch {
     Unseen,
     On,
-    /// It is not on, or not known to be, for this cause.
-    Off(GapCause),
+    /// It is not on, or not known to be.
+    Off {
+        /// Why.
+        cause: GapCause,
+        /// What was not seen before this moment is told.
+        told: Stamp,
+    },
 }
 
 #[derive(Debug)]
@@ -118,17 +141,40 @@ impl Harvest {
             exits_owed: 0,
             exits_unwitnessed: 0,
             dead_rows_max: 0,
-            hands_out_again: false,
+            again: None,
         }
     }
 
-    /// What was handed out did not get where it belongs: every final row that is still in the store
-    /// is handed out once more, and every running one told open once more, with the next list. What that list
-    /// proves of the one before it stays as it is.
-    pub fn hand_out_again(&mut self) {
-        self.hands_out_again = true;
-        self.booked = Booked::default();
-        self.nameless.clear();
+    /// What was handed out did not get where it belongs: such a row is handed out once more if it is final and still
+    /// in the store, and told open once more if it runs, with the next list. What that list proves of the
+    /// one before it stays as it is.
+    pub fn hand_out_again(&mut self, again: Again) {
+        match &again {
+            Again::All => {
+                self.booked = Booked::default();
+                self.nameless.clear();
+            }
+            Again::Rows(rows) => {
+                for (pid, start) in rows {
+                    match start {
+                        Some(start) => self.booked.forget((*pid, *start)),
+                        None => drop(self.nameless.remove(pid)),
+                    }
+                }
+            }
+        }
+        self.again = Some(match (self.again.take(), again) {
+            (Some(Again::Rows(mut rows)), Again::Rows(more)) => {
+                rows.extend(more);
+                Again::Rows(rows)
+            }
+            (Some(Again::All), _) | (_, Again::All) => Again::All,
+            (None, again) => again,
+        });
+    }
+
+    fn tells_again(&self, pid: Pid, start: Option<WallUs>) -> bool {
+        self.again.as_ref().is_some_and(|again| again.has(pid, start))
     }
 
     /// The pids to ask about next: new, listed twice, moved and open ones, all of them at a sweep,
@@ -192,7 +238,8 @@ impl Harvest {
         };
         match &read.content {
             ReadContent::Listed(listing) => {
-                if !matches!(self.epoch, Epoch::On) {
+                // A row that could not be read may be anybody's: such a list shows nobody's GPU.
+                if !matches!(self.epoch, Epoch::On) && listing.unanswered().is_none() {
                     self.epoch_begins(read.window, &mut out);
                 }
                 self.settle(listing, read.window, &mut out);
@@ -237,8 +284,8 @@ impl Harvest {
         let gaps =
             self.doubtful().each().map(|(cause, from, rows)| self.gap(cause, from, at, Some(rows)));
         findings.extend(gaps);
-        if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
-            findings.push(self.gap(cause, from, at, None));
+        if let Epoch::Off { cause, told } = self.epoch {
+            findings.push(self.gap(cause, told, at, None));
         }
         // Where the driver hides its dead rows, any moment may belong to one of them.
         if let (true, Some(begun)) = (self.dead_rows_hidden, self.begun) {
@@ -246,6 +293,16 @@ impl Harvest {
             findings.push(self.gap(cause, begun, at, None));
         }
         findings
+    }
+
+    /// The same when none comes: an interval that has no length yet will never have one.
+    #[must_use]
+    pub fn left(&self, at: Stamp) -> Vec<Finding> {
+        let mut left = self.in_doubt(at);
+        left.retain(
+            |finding| !matches!(finding, Finding::Gap(gap) if gap.from.boot >= gap.to.boot),
+        );
+        left
     }
 
     /// Rows that run, hidden ones with the reason for having no start.
@@ -295,26 +352,36 @@ impl Harvest {
         self.booked.len()
     }
 
-    /// From when on nothing is known, where accounting is off or was never seen on.
-    fn blind_since(&self) -> Option<Stamp> {
-        self.last.as_ref().map(|last| last.window.began).or(self.begun)
-    }
-
     fn epoch_begins(&mut self, window: Window, out: &mut Observation) {
-        if let (Epoch::Off(cause), Some(from)) = (self.epoch, self.blind_since()) {
-            out.findings.push(self.gap(cause, from, window.ended, None));
+        if let Epoch::Off { cause, told } = self.epoch
+            && told.boot < window.ended.boot
+        {
+            out.findings.push(self.gap(cause, told, window.ended, None));
         }
         self.epoch = Epoch::On;
         out.findings.push(Finding::EpochBegan { at: window.began });
     }
 
+    /// What was not seen since the last complete list is told at once, and ahead of the epoch's end: whoever
+    /// keeps what is told may never hear of a later read.
     fn epoch_ends(&mut self, window: Window, cause: GapCause, out: &mut Observation) {
-        if matches!(self.epoch, Epoch::On) {
-            out.findings.push(Finding::EpochEnded { at: window.ended, cause });
-        }
-        // The first cause stays: a GPU that was lost is off as well when it comes back.
-        let cause = if let Epoch::Off(first) = self.epoch { first } else { cause };
-        self.epoch = Epoch::Off(cause);
+        let seen = self.last.as_ref().map(|last| last.window.began);
+        self.epoch = match self.epoch {
+            Epoch::On => {
+                // A row that is not found since an earlier list goes unnoticed from then on.
+                let doubted = self.doubtful().each().map(|(_, since, _)| since);
+                let from = doubted.chain(seen).min().unwrap_or(window.began);
+                out.findings.push(self.gap(cause, from, window.ended, None));
+                out.findings.push(Finding::EpochEnded { at: window.ended, cause });
+                Epoch::Off { cause, told: window.ended }
+            }
+            Epoch::Unseen => {
+                let begun = self.begun.unwrap_or(window.began);
+                Epoch::Off { cause, told: begun }
+            }
+            // The first cause stays: a GPU that was lost is off as well when it comes back.
+            off @ Epoch::Off { .. } => off,
+        };
         for tracked in self.tracked.values_mut() {
             tracked.in_doubt.get_or_insert(cause);
         }

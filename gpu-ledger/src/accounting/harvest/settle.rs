@@ -40,7 +40,10 @@ impl Harvest {
         }
         if let Some(cause) = around {
             let from = self.last.as_ref().map_or(window.began, |last| last.window.began);
-            out.findings.push(self.gap(cause, from, window.ended, self.exits_without_row()));
+            let size = self.size_around(out.findings.iter().filter(|finding| {
+                matches!(finding, Finding::OpenLost { cause: of, ended_before: None, .. } if *of == cause)
+            }));
+            out.findings.push(self.gap(cause, from, window.ended, size));
         }
         if self.dead_rows_hidden {
             out.unknowns.push(self.unknown(UnknownReason::DeadRowsHiddenByPidNamespace));
@@ -59,6 +62,15 @@ impl Harvest {
         let rows = self.new_rows.saturating_sub(self.early_rows).saturating_add(self.lost_rows);
         let rows = rows.saturating_add(self.doubtful().count());
         self.exits.map(|exits| exits.saturating_sub(rows))
+    }
+
+    /// How much went with the dead rows of a store: the exits that left no row, and the rows seen open
+    /// at least. The exit of one of those may be told with the next list only, and is then no further row.
+    fn size_around<'a>(&mut self, swept: impl Iterator<Item = &'a Finding>) -> Option<u64> {
+        let exits = self.exits_without_row()?;
+        let swept = u64::try_from(swept.count()).unwrap_or(u64::MAX);
+        self.early_rows = self.early_rows.saturating_add(swept.saturating_sub(exits));
+        Some(exits.max(swept))
     }
 
     /// Weighs the exits since the last complete list against the rows that this one brought, where no
@@ -98,8 +110,10 @@ impl Harvest {
         let last = self.last.as_ref().map_or(&[][..], |last| &last.dead);
         let known: BTreeMap<Pid, &Row> = last.iter().map(|was| (was.row.pid, &was.row)).collect();
         let mut news = now.dead();
-        let again = self.hands_out_again;
-        news.retain(|dead| again || known.get(&dead.row.pid).copied() != Some(&dead.row));
+        news.retain(|dead| {
+            let row = &dead.row;
+            self.tells_again(row.pid, row.start) || known.get(&row.pid).copied() != Some(row)
+        });
         for DeadRow { row, before_list } in news {
             let final_row = FinalRow { row: row.clone(), seen: window, busy: None };
             let Some((key, start)) = row.key().zip(row.start) else {
@@ -150,8 +164,8 @@ impl Harvest {
         let (doubt, mut lost) = (Doubt { since, cause }, Lost::default());
         let known = |pid: Pid| {
             let dead = self.last.as_ref().map_or(&[][..], |base| &base.dead);
-            u64::from(self.tracked.contains_key(&pid))
-                + u64::from(dead.iter().any(|was| was.row.pid == pid))
+            let dead = dead.iter().filter(|was| was.row.pid == pid).map(|was| was.row.start);
+            dead.chain(self.tracked.get(&pid).map(|tracked| tracked.open.start)).collect()
         };
         let mut gone = std::mem::take(&mut self.gone);
         gone.take(now, doubt, window, known, &mut lost);
@@ -171,13 +185,16 @@ impl Harvest {
             out.unknowns.push(self.unknown(UnknownReason::RowVanished));
         }
         self.take_up(now, window, out);
-        if now.is_whole() && std::mem::take(&mut self.hands_out_again) {
+        if now.is_whole() {
             self.tell_open_again(out);
+            self.again = None;
         }
     }
 
     fn tell_open_again(&self, out: &mut Observation) {
-        for Tracked { open, .. } in self.tracked.values() {
+        let again =
+            self.tracked.values().filter(|one| self.tells_again(one.open.pid, one.open.start));
+        for Tracked { open, .. } in again {
             let told = out.findings.iter().any(|finding| {
                 matches!(finding, Finding::Opened(one) | Finding::Masked(one) if one == open)
             });
@@ -191,8 +208,9 @@ impl Harvest {
     }
 
     fn take_up(&mut self, now: &Listed, window: Window, out: &mut Observation) {
+        let before = self.last.as_ref().map_or(window.began, |last| last.window.began);
         for (&pid, state) in &now.states {
-            let (row, masked_by) = match state {
+            let (row, behind) = match state {
                 PidState::Live(row) => {
                     let booked = row.start.map(|start| self.booked.recall((pid, start), row));
                     if let (Some(Recall::Conflict(booked)), Some(key)) = (&booked, row.key()) {
@@ -220,9 +238,10 @@ impl Harvest {
                     continue;
                 }
                 Some(tracked) => tracked.open.first_seen,
+                None if row.is_none() => Window { began: before, ..window },
                 None => window,
             };
-            self.take_up_one(pid, row, masked_by, (first_seen, window), out);
+            self.take_up_one(pid, row, behind, (first_seen, window), out);
         }
     }
 
@@ -230,7 +249,7 @@ impl Harvest {
         &mut self,
         pid: Pid,
         row: Option<Row>,
-        masked_by: Option<crate::unit::WallUs>,
+        behind: Option<crate::unit::WallUs>,
         (first_seen, last_seen): (Window, Window),
         out: &mut Observation,
     ) {
@@ -242,10 +261,9 @@ impl Harvest {
         };
         let masked = row.is_none();
         let gpu = self.gpu.clone();
-        let open = OpenRow { gpu, pid, start, reason, row, first_seen, last_seen };
-        let known = self
-            .tracked
-            .insert(pid, Tracked { open: open.clone(), masked_by, in_doubt: None, gone: None });
+        let open = OpenRow { gpu, pid, start, reason, row, behind, first_seen, last_seen };
+        let known =
+            self.tracked.insert(pid, Tracked { open: open.clone(), in_doubt: None, gone: None });
         // A row without a start time is not news each time it is read.
         if known.is_some_and(|known| known.open.reason == reason) {
             return;

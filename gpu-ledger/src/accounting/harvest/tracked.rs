@@ -10,8 +10,6 @@ use crate::unknown::GapCause;
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
     pub(super) open: OpenRow,
-    /// The start of the dead row that hides it; `None` where it was seen itself.
-    pub(super) masked_by: Option<WallUs>,
     /// Why accounting was lost after it was last seen, if it was. It no longer counts as open, but a
     /// final row of it may still turn up.
     pub(super) in_doubt: Option<GapCause>,
@@ -47,6 +45,15 @@ pub(super) enum Fate {
 
 /// What became of a tracked row.
 pub(super) fn fate(pid: Pid, tracked: &Tracked, now: &Listed) -> Fate {
+    // What hides behind a dead row after its epoch ended is another one: live rows are thrown away with it
+    // (open-gpu-kernel-modules 595.45.04, `gpu_acct.c`). One that shows itself says so by its start.
+    match fate_in_epoch(pid, tracked, now) {
+        Fate::Hidden if tracked.in_doubt.is_some() => Fate::Missing,
+        fate => fate,
+    }
+}
+
+fn fate_in_epoch(pid: Pid, tracked: &Tracked, now: &Listed) -> Fate {
     let twice = now.twice.contains(&pid);
     // A hidden row's start is not known, but it lies before the read that listed it.
     let later = |start: WallUs| start > tracked.open.last_seen.ended.wall;
@@ -59,18 +66,19 @@ pub(super) fn fate(pid: Pid, tracked: &Tracked, now: &Listed) -> Fate {
             (None, Some(start)) if later(start) => Fate::Missing,
             _ => Fate::Open,
         },
-        Some(PidState::Dead(dead)) => match (tracked.open.start, tracked.masked_by, dead.row.start)
-        {
-            (Some(seen), _, Some(start)) if start == seen => Fate::Final,
-            (Some(seen), _, Some(start)) if start > seen => Fate::Overwritten(start),
-            (None, Some(mask), Some(start)) if start == mask && twice => Fate::Hidden,
-            (None, Some(mask), Some(start)) if start == mask => Fate::Missing,
-            // An older dead row came back and hides it.
-            (Some(_), _, _) if twice => Fate::Hidden,
-            (Some(_), _, _) => Fate::Missing,
-            (None, Some(_), Some(start)) if later(start) => Fate::Overwritten(start),
-            (None, _, _) => Fate::Final,
-        },
+        Some(PidState::Dead(dead)) => {
+            match (tracked.open.start, tracked.open.behind, dead.row.start) {
+                (Some(seen), _, Some(start)) if start == seen => Fate::Final,
+                (Some(seen), _, Some(start)) if start > seen => Fate::Overwritten(start),
+                (None, Some(mask), Some(start)) if start == mask && twice => Fate::Hidden,
+                (None, Some(mask), Some(start)) if start == mask => Fate::Missing,
+                // An older dead row came back and hides it.
+                (Some(_), _, _) if twice => Fate::Hidden,
+                (Some(_), _, _) => Fate::Missing,
+                (None, Some(_), Some(start)) if later(start) => Fate::Overwritten(start),
+                (None, _, _) => Fate::Final,
+            }
+        }
     }
 }
 

@@ -283,6 +283,15 @@ impl Ledger {
                 uncovered: sight.uncovered(period, &self.gaps),
             });
         }
+        // What hides behind a dead row began unseen.
+        for opened in self.opened.values() {
+            let unseen = opened.hidden_since_ms.and_then(|at| Span::new(at, opened.first_seen_ms));
+            if let (Some(unseen), Some((_, books))) =
+                (unseen, pair(&mut cut, &mut books, opened.whose.gpu))
+            {
+                books.uncovered.extend(unseen.overlap(period));
+            }
+        }
         for settled in chosen {
             let line = self.key(&keys, by, settled.whose);
             if let Some((gpu, books)) = pair(&mut cut, &mut books, settled.whose.gpu) {

@@ -71,6 +71,8 @@ pub(super) struct Opened {
     pid: Pid,
     start: Option<WallUs>,
     first_seen_ms: u64,
+    /// Somewhere between then and when it was first seen it began.
+    hidden_since_ms: Option<u64>,
     basis: Option<Basis>,
     memory: Option<Bytes>,
     ended: Option<Ended>,
@@ -294,12 +296,16 @@ impl Ledger {
         let gpu = self.gpu(&figures.gpu);
         let user = (figures.pid, figures.uid);
         let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), user);
+        let first_seen = figures.first_seen;
+        let (since_ms, seen_ms) = (first_seen.began.wall.ms(), first_seen.ended.wall.ms());
+        let is_hidden = figures.kind == OpenKind::Masked;
         let mut opened = Opened {
             kind: figures.kind,
             whose,
             pid: figures.pid,
             start: figures.start,
-            first_seen_ms: figures.first_seen.began.wall.ms(),
+            first_seen_ms: if is_hidden { seen_ms } else { since_ms },
+            hidden_since_ms: is_hidden.then_some(since_ms),
             basis: figures.basis,
             memory: figures.memory,
             ended: None,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::bill::gap_spans;
-use crate::coverage::{Gap, blinds_processes};
+use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Ms, Span};
 
 /// What is known of one GPU beside its rows.
@@ -265,7 +265,7 @@ impl Sights {
         let to = within.iter().map(|span| span.to_ms()).max()?;
         let whole = Span::new(from, to)?;
         let mut blind = outside(whole, within.into_iter());
-        let of_events = gaps.iter().filter(|gap| blinds_processes(gap.cause));
+        let of_events = gaps.iter().filter(|gap| gap.blinds_processes());
         let bounds = |gap: &Gap| {
             let (from, to) = (gap.from.wall.ms(), gap.to.wall.ms());
             Span::new(from.min(to), from.max(to)).and_then(|span| span.overlap(whole))

@@ -7,6 +7,7 @@ use crate::host::{
     AWAITING_ROW_MAX, Forgotten, GAPS_MAX, HostSettings, JOURNALED_MAX, News, Resumed,
     UNACKNOWLEDGED_MAX, UNKNOWNS_MAX,
 };
+use crate::identity::Basis;
 use crate::identity::made::{MS, exit, fork, touch};
 use crate::unknown::{Unknown, UnknownReason};
 
@@ -36,6 +37,26 @@ fn the_dead_are_kept_until_their_rows_are_booked_and_acknowledged() {
     world.read(10_900);
     assert!(world.host.lifetimes().get(&key).is_none());
     assert_eq!(world.host.unacknowledged(), 0);
+}
+
+#[test]
+fn of_a_gpu_that_was_found_without_accounting_old_rows_keep_their_names() {
+    let mut world = World::daemon();
+    let (old, new) = (world.starts(100, 10_010, "train"), process(101, 10_120));
+    world.dead_row(100, 10_020, 30);
+    world.ends(old, 10_060);
+    world.read_off(10_100);
+    world.event(fork(new, shell()));
+    world.event(exit(new, shell(), 10_130 * MS));
+    world.read_off(10_200);
+    world.read_off(10_300);
+    assert!(world.host.lifetimes().get(&new).is_none(), "it can have no row");
+    // Accounting is turned on, and shows what ended before it was turned off.
+    world.read(10_400);
+    assert_eq!(world.answer(100), Ok(("train".to_owned(), Basis::Exec)));
+    world.read(10_500);
+    world.read(10_600);
+    assert!(world.host.lifetimes().get(&old).is_none());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::{GpuFacts, Report};
-use crate::accounting::harvest::Harvest;
+use crate::accounting::harvest::{Again, Harvest};
 use crate::accounting::reading::{
     Answer, Finding, GpuRead, Holder, Listing, ListingState, ReadContent,
 };
@@ -22,25 +22,25 @@ use crate::settlement::Attribution;
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{NamelessReason, Observed, UnknownReason};
 
-pub(super) const OFFSET_MS: u64 = 1_790_000_000_000;
+pub(crate) const OFFSET_MS: u64 = 1_790_000_000_000;
 /// Coverage begins here where a test says nothing else.
-pub(super) const BEGAN: u64 = 10_000;
+pub(crate) const BEGAN: u64 = 10_000;
 /// Who forks everything.
-pub(super) const SHELL: u32 = 7;
+pub(crate) const SHELL: u32 = 7;
 
-pub(super) fn gpu() -> GpuUuid {
+pub(crate) fn gpu() -> GpuUuid {
     GpuUuid("GPU-2f9a1b3c-0000-0000-0000-000000000000".into())
 }
 
-pub(super) fn stamp(ms: u64) -> Stamp {
+pub(crate) fn stamp(ms: u64) -> Stamp {
     Stamp { boot: BootNs(ms * MS), mono_ns: ms * MS, wall: WallUs((OFFSET_MS + ms) * 1_000) }
 }
 
-pub(super) fn process(pid: u32, born_ms: u64) -> ProcessKey {
+pub(crate) fn process(pid: u32, born_ms: u64) -> ProcessKey {
     key(pid, born_ms * MS)
 }
 
-pub(super) fn shell() -> ProcessKey {
+pub(crate) fn shell() -> ProcessKey {
     process(SHELL, 1_000)
 }
 
@@ -60,7 +60,7 @@ fn facts() -> GpuFacts {
     }
 }
 
-pub(super) fn row_key(pid: u32, start_ms: u64) -> RowKey {
+pub(crate) fn row_key(pid: u32, start_ms: u64) -> RowKey {
     RowKey { gpu: gpu(), pid: Pid(pid), start: stamp(start_ms).wall }
 }
 
@@ -78,27 +78,27 @@ fn row(pid: u32, start_ms: u64, held: Option<u64>) -> Row {
 }
 
 /// A host and the driver's store of one GPU.
-pub(super) struct World {
-    pub(super) host: Host,
-    pub(super) now: u64,
+pub(crate) struct World {
+    pub(crate) host: Host,
+    pub(crate) now: u64,
     harvest: Harvest,
-    pub(super) dead: Vec<Row>,
+    pub(crate) dead: Vec<Row>,
     live: Vec<Row>,
     events: Vec<Event>,
     losses: Vec<Lost>,
     /// Who holds the device, where that is asked.
-    pub(super) holders: Vec<u32>,
-    pub(super) notes: Vec<Note>,
+    pub(crate) holders: Vec<u32>,
+    pub(crate) notes: Vec<Note>,
     /// Whether every note is acknowledged as soon as it is taken.
-    pub(super) acknowledges: bool,
+    pub(crate) acknowledges: bool,
 }
 
 impl World {
-    pub(super) fn daemon() -> Self {
+    pub(crate) fn daemon() -> Self {
         Self::begun(HostSettings::of_daemon(true, true), Resumed::default(), BEGAN, Vec::new())
     }
 
-    pub(super) fn begun(
+    pub(crate) fn begun(
         settings: HostSettings,
         resumed: Resumed,
         at: u64,
@@ -124,12 +124,12 @@ impl World {
         }
     }
 
-    pub(super) fn event(&mut self, event: Event) {
+    pub(crate) fn event(&mut self, event: Event) {
         self.events.push(event);
     }
 
     /// A process that forks from the shell, executes `line`, and opens the GPU.
-    pub(super) fn starts(&mut self, pid: u32, at: u64, line: &str) -> ProcessKey {
+    pub(crate) fn starts(&mut self, pid: u32, at: u64, line: &str) -> ProcessKey {
         let key = process(pid, at);
         self.event(fork(key, shell()));
         self.event(exec(key, shell(), at * MS + 1, line));
@@ -137,16 +137,16 @@ impl World {
         key
     }
 
-    pub(super) fn ends(&mut self, key: ProcessKey, at: u64) {
+    pub(crate) fn ends(&mut self, key: ProcessKey, at: u64) {
         self.event(exit(key, shell(), at * MS));
     }
 
-    pub(super) fn opens(&mut self, pid: u32, at: u64) {
+    pub(crate) fn opens(&mut self, pid: u32, at: u64) {
         self.live.push(row(pid, at, None));
     }
 
     /// The live row of a pid becomes final.
-    pub(super) fn closes(&mut self, pid: u32, at: u64) {
+    pub(crate) fn closes(&mut self, pid: u32, at: u64) {
         let place = self.live.iter().position(|row| row.pid == Pid(pid)).unwrap();
         let open = self.live.remove(place);
         let held = (OFFSET_MS + at) - open.start.unwrap().ms();
@@ -154,21 +154,21 @@ impl World {
     }
 
     /// The driver throws the live row of a pid away.
-    pub(super) fn throws_away(&mut self, pid: u32) {
+    pub(crate) fn throws_away(&mut self, pid: u32) {
         self.live.retain(|row| row.pid != Pid(pid));
     }
 
-    pub(super) fn dead_row(&mut self, pid: u32, start: u64, held: u64) {
+    pub(crate) fn dead_row(&mut self, pid: u32, start: u64, held: u64) {
         self.dead.push(row(pid, start, Some(held)));
     }
 
-    pub(super) fn loses(&mut self, after: u64, before: u64, size: u64) {
+    pub(crate) fn loses(&mut self, after: u64, before: u64, size: u64) {
         let (after, before) = (Some(BootNs(after * MS)), Some(BootNs(before * MS)));
         self.losses.push(Lost::Between { after, before, size });
     }
 
     /// Time passes until a drain at `at`; procfs shows the shell and `living` where a look is wanted.
-    pub(super) fn drain(&mut self, at: u64, living: &[SeenProcess]) {
+    pub(crate) fn drain(&mut self, at: u64, living: &[SeenProcess]) {
         self.now = at;
         let (events, losses) = (std::mem::take(&mut self.events), std::mem::take(&mut self.losses));
         self.host.drained(Drained { began: stamp(at), events, losses });
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.host.advance().unwrap();
         let notes = self.host.take_notes();
         if let Some(last) = notes.last().filter(|_| self.acknowledges) {
@@ -189,21 +189,34 @@ impl World {
     }
 
     /// One read of the whole store from `began` to two milliseconds later.
-    pub(super) fn outcome(&mut self, began: u64) -> ReadOutcome {
+    pub(crate) fn outcome(&mut self, began: u64) -> ReadOutcome {
         let window = Window { began: stamp(began), ended: stamp(began + 2) };
         let pids = self.dead.iter().chain(&self.live).map(|row| row.pid).collect();
         let mut answers: BTreeMap<Pid, Answer> = BTreeMap::new();
         for row in self.dead.iter().chain(&self.live) {
             answers.entry(row.pid).or_insert_with(|| Answer::Row(row.clone()));
         }
-        let content = ReadContent::Listed(Listing { pids, junk_pids: 0, answers });
+        self.outcome_of(window, ReadContent::Listed(Listing { pids, junk_pids: 0, answers }))
+    }
+
+    /// A read that finds accounting off, a drain right after its end, and a turn.
+    pub(crate) fn read_off(&mut self, began: u64) {
+        let window = Window { began: stamp(began), ended: stamp(began + 2) };
+        let outcome = self.outcome_of(window, ReadContent::AccountingOff);
+        self.drain(began + 3, &[]);
+        self.host.reported(Report::Read(Box::new(outcome)));
+        self.advance();
+    }
+
+    fn outcome_of(&mut self, window: Window, content: ReadContent) -> ReadOutcome {
+        let listing = ListingState::of(&content);
         let seen = self.harvest.observe(&GpuRead { window, touching_exits: Some(0), content });
         let in_doubt = self.harvest.in_doubt(window.ended);
         ReadOutcome {
             gpu: gpu(),
             window,
             sweep: true,
-            listing: ListingState::Listed,
+            listing,
             findings: seen.findings,
             in_doubt: in_doubt.into_iter().filter_map(Finding::into_gap).collect(),
             exits_unwitnessed: self.harvest.exits_unwitnessed(),
@@ -219,15 +232,20 @@ impl World {
         }
     }
 
+    /// The next list hands these out once more.
+    pub(crate) fn hand_out_again(&mut self, again: Again) {
+        self.harvest.hand_out_again(again);
+    }
+
     /// A read at `began`, a drain right after its end, and a turn.
-    pub(super) fn read(&mut self, began: u64) {
+    pub(crate) fn read(&mut self, began: u64) {
         let outcome = self.outcome(began);
         self.drain(began + 3, &[]);
         self.host.reported(Report::Read(Box::new(outcome)));
         self.advance();
     }
 
-    pub(super) fn settled(&self) -> Vec<&Settled> {
+    pub(crate) fn settled(&self) -> Vec<&Settled> {
         let settled = self.notes.iter().filter_map(|note| match &note.news {
             News::Settled(settled) => Some(&**settled),
             _ => None,
@@ -236,7 +254,7 @@ impl World {
     }
 
     /// What the row of a pid was called, and on what basis; or the reason for having no name.
-    pub(super) fn answer(&self, pid: u32) -> Result<(String, Basis), NamelessReason> {
+    pub(crate) fn answer(&self, pid: u32) -> Result<(String, Basis), NamelessReason> {
         let settled = self.settled();
         let mut of_pid = settled.iter().filter(|one| one.row.row.pid == Pid(pid));
         let settled = of_pid.next_back().unwrap_or_else(|| panic!("no row of {pid} was settled"));

@@ -2,7 +2,7 @@
 
 mod bounds;
 mod joining;
-mod made;
+pub(crate) mod made;
 mod order;
 mod reach;
 mod restart;

@@ -41,7 +41,7 @@ fn notes_are_numbered_without_a_hole_and_come_as_things_were_learnt() {
 fn exits_after_a_reads_end_are_not_weighed_against_it() {
     let mut world = World::daemon();
     for pid in 1_000..1_128 {
-        world.dead_row(pid, 10_010, 5);
+        world.dead_row(pid, 9_010, 5);
     }
     world.read(10_100);
     // 130 processes open, close and end; 128 of their rows are left, and nothing of the old ones.

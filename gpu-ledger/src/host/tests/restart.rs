@@ -1,12 +1,13 @@
 //! What a restart knows of the time before it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::made::{World, process, row_key, stamp};
 use crate::coverage::Coverage;
-use crate::host::{HostSettings, News, Resumed};
+use crate::host::{Drained, Host, HostSettings, Lost, News, Resumed};
 use crate::identity::Basis;
-use crate::identity::made::{MS, seen};
+use crate::identity::made::{MS, seen, snapshot};
 use crate::settlement::{Named, missed_in_coverage};
 use crate::unknown::{GapCause, NamelessReason};
 
@@ -48,6 +49,51 @@ fn the_time_between_two_runs_is_one_gap() {
         .collect();
     assert_eq!(gaps, vec![(GapCause::AgentDown, stamp(20_000), stamp(30_000))]);
     assert_eq!(world.host.coverage().start, stamp(10_000));
+}
+
+#[test]
+fn the_time_between_two_runs_is_told_before_everything_else() {
+    let words = |host: &mut Host| {
+        let notes = host.take_notes().into_iter();
+        let words = notes.filter_map(|note| match note.news {
+            News::Gap(gap) => Some((gap.cause.as_str(), gap.from, gap.to)),
+            News::CoverageBegan { at, .. } => Some(("begins", at, at)),
+            _ => None,
+        });
+        words.collect::<Vec<_>>()
+    };
+    let down = (GapCause::AgentDown.as_str(), stamp(20_000), stamp(30_000));
+    let begins = ("begins", stamp(30_000), stamp(30_000));
+    for events in [true, false] {
+        let settings = HostSettings::of_daemon(events, events);
+        let mut host = Host::new(Arc::from("made"), stamp(29_980), settings, resumed([]));
+        let mut lost = Vec::new();
+        if events {
+            // A loss while it starts is closed by the first look, before coverage begins.
+            let losses = vec![Lost::SinceLastDrain { size: Some(3) }];
+            host.drained(Drained { began: stamp(29_985), events: Vec::new(), losses });
+            lost.push((GapCause::EventLost.as_str(), stamp(29_980), stamp(29_990)));
+        }
+        host.look(&snapshot(29_986 * MS, 29_989 * MS, Vec::new()), stamp(29_990));
+        host.begin(stamp(30_000));
+        assert_eq!(words(&mut host), [vec![down], lost, vec![begins]].concat());
+    }
+}
+
+#[test]
+fn a_row_left_open_is_not_the_one_behind_a_younger_dead_row_of_its_pid() {
+    for (dead_from, is_lost) in [(16_000, true), (14_000, false)] {
+        let mut world = second_run(resumed([left_open(100, 15_000, "train")]), Vec::new());
+        world.dead_row(100, dead_from, 500);
+        world.opens(100, 25_000);
+        world.read(30_100);
+        let open = world.host.gpus().values().flat_map(|gpu| &gpu.open);
+        let behind: Vec<_> = open.map(|open| (open.start, open.behind)).collect();
+        assert_eq!(behind, vec![(None, Some(stamp(dead_from).wall))]);
+        let mut notes = world.notes.iter();
+        let lost = notes.any(|note| matches!(note.news, News::OpenUnresolved { .. }));
+        assert_eq!(lost, is_lost, "behind a row that began at {dead_from}");
+    }
 }
 
 #[test]

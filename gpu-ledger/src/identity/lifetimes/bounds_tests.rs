@@ -21,14 +21,22 @@ fn the_dead_are_forgotten_by_proof_only() {
     let listed = BTreeSet::from([JOB.pid, WORKER.pid]);
     let mut lifetimes = all(&events());
     let mut forget = |began: u64, listed_unbooked: &BTreeSet<Pid>| {
-        lifetimes.forget(&ForgetProof { reads_began: BootNs(began), listed_unbooked });
+        lifetimes.forget(&ForgetProof {
+            reads_began: BootNs(began),
+            listed_unbooked,
+            unproven_before: None,
+        });
         lifetimes.len()
     };
     assert_eq!(forget(500 * MS, &BTreeSet::new()), 3, "an ancestor of the living stays");
     let mut lifetimes = all(&events());
     lifetimes.apply(&exit(WORKER, JOB, 450 * MS));
     let mut forget = |began: u64, listed_unbooked: &BTreeSet<Pid>| {
-        lifetimes.forget(&ForgetProof { reads_began: BootNs(began), listed_unbooked });
+        lifetimes.forget(&ForgetProof {
+            reads_began: BootNs(began),
+            listed_unbooked,
+            unproven_before: None,
+        });
         lifetimes.len()
     };
     assert_eq!(forget(450 * MS, &BTreeSet::new()), 3, "the read began with the exit, not after");

@@ -48,6 +48,18 @@ pub struct ForgetProof<'a> {
     pub reads_began: BootNs,
     /// Pids that a list names with a row that is not booked yet.
     pub listed_unbooked: &'a BTreeSet<Pid>,
+    /// A GPU keeps no rows, and was never seen to: old ones come back when it does, of whoever was born before
+    /// this.
+    pub unproven_before: Option<BootNs>,
+}
+
+impl ForgetProof<'_> {
+    /// Whether no row of this lifetime can come any more.
+    fn covers(&self, key: &ProcessKey, ended: BootNs) -> bool {
+        ended < self.reads_began
+            && !self.listed_unbooked.contains(&key.pid)
+            && self.unproven_before.is_none_or(|at| at <= key.start)
+    }
 }
 
 /// What is known of a lifetime that was evicted.
@@ -139,9 +151,7 @@ impl Departed {
         if self.evicted.is_empty() && self.evicted_beyond.is_none() {
             return;
         }
-        let gone = |key: &ProcessKey, ended: BootNs| {
-            ended < proof.reads_began && !proof.listed_unbooked.contains(&key.pid)
-        };
+        let gone = |key: &ProcessKey, ended: BootNs| proof.covers(key, ended);
         let leaving: Vec<ProcessKey> = self
             .evicted
             .iter()
@@ -155,6 +165,7 @@ impl Departed {
         self.evicted_order.retain(|key| self.evicted.contains_key(key));
         // Of those beyond the pid is not known: only an empty list lets them go.
         if proof.listed_unbooked.is_empty()
+            && proof.unproven_before.is_none()
             && self.evicted_beyond.is_some_and(|(_, end)| end < proof.reads_began)
         {
             self.evicted_beyond = None;
@@ -179,9 +190,7 @@ impl Lifetimes {
         // A parent may go once its last child has.
         while let Some(key) = candidates.pop() {
             let ended = self.records.get(&key).and_then(|record| record.life.ended);
-            let proven = ended.is_some_and(|ended| ended.at < proof.reads_began)
-                && !proof.listed_unbooked.contains(&key.pid);
-            if proven {
+            if ended.is_some_and(|ended| proof.covers(&key, ended.at)) {
                 candidates.extend(self.remove(&key));
                 self.departed.forget(key);
             }

@@ -92,8 +92,11 @@ pub(crate) fn all(events: &[Event]) -> Lifetimes {
 
 pub(crate) fn nothing_listed(lifetimes: &mut Lifetimes, began: u64) {
     let listed_unbooked = BTreeSet::new();
-    lifetimes
-        .forget(&ForgetProof { reads_began: BootNs(began), listed_unbooked: &listed_unbooked });
+    lifetimes.forget(&ForgetProof {
+        reads_began: BootNs(began),
+        listed_unbooked: &listed_unbooked,
+        unproven_before: None,
+    });
 }
 
 pub(super) const INIT: ProcessKey = ProcessKey { pid: Pid(1), start: BootNs(MS) };

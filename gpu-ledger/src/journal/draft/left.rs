@@ -11,11 +11,56 @@ use crate::coverage::{Coverage, Gap};
 use crate::host::Resumed;
 use crate::identity::{Image, ImageContent};
 use crate::journal::Digest;
-use crate::journal::entry::{BootId, IdentityEvidence, Moment};
+use crate::journal::entry::{
+    BootId, CoverageEdge, Entry, Epoch, EpochEdge, Figures, IdentityEvidence, Mark, Moment,
+};
 use crate::kernel::{Argv, ArgvState};
 use crate::settlement::Named;
 use crate::unit::{BootNs, GpuUuid};
 use crate::unknown::GapCause;
+
+/// What the entries of earlier runs say of when somebody watched. Entries are taken in their order.
+#[derive(Clone, Debug)]
+pub struct Edges {
+    boot: BootId,
+    began: Option<Stamp>,
+    last_seen: BTreeMap<GpuUuid, Stamp>,
+}
+
+impl Edges {
+    /// For a run in this boot.
+    #[must_use]
+    pub const fn new(boot: BootId) -> Self {
+        Self { boot, began: None, last_seen: BTreeMap::new() }
+    }
+
+    /// Takes the next entry. Up to the last read that a mark proves every holder of a GPU was seen, and up to
+    /// the moment at which its accounting was found lost. A mark of a run that did not read the GPU says
+    /// nothing of it.
+    pub fn take(&mut self, entry: &Entry) {
+        match &entry.figures {
+            Figures::Coverage(CoverageEdge::Began { at, .. }) if entry.at.boot == self.boot => {
+                self.began = Some(self.began.map_or(*at, |before| before.min(*at)));
+            }
+            Figures::Epoch(Epoch { gpu, at, edge: EpochEdge::Ended { .. } }) => {
+                self.last_seen.insert(gpu.clone(), *at);
+            }
+            Figures::Mark(mark) => self.last_seen.extend(proven(mark)),
+            _ => {}
+        }
+    }
+
+    /// Takes a mark that stands before all entries that were taken.
+    pub fn take_before(&mut self, mark: &Mark) {
+        for (gpu, ended) in proven(mark) {
+            self.last_seen.entry(gpu).or_insert(ended);
+        }
+    }
+}
+
+fn proven(mark: &Mark) -> impl Iterator<Item = (GpuUuid, Stamp)> {
+    mark.gpus.iter().filter_map(|gpu| Some((gpu.gpu.clone(), gpu.last_good?.ended)))
+}
 
 /// What earlier runs left in the journal.
 #[derive(Clone, Debug)]
@@ -31,19 +76,18 @@ pub struct Left {
 }
 
 impl Left {
-    /// Of a run in this `boot`. `began` is when the first agent of the boot began; `argv_of` finds the
-    /// arguments that a commitment stands for, where they are still kept.
+    /// Of a run in the boot that `edges` were taken for; `argv_of` finds the arguments that a commitment
+    /// stands for, where they are still kept.
     ///
     /// # Errors
     /// Those of `argv_of`.
     pub fn of<E>(
-        boot: BootId,
+        edges: Edges,
         earlier: Vec<Earlier>,
-        began: Option<Stamp>,
-        last_seen: BTreeMap<GpuUuid, Stamp>,
         last: Option<Moment>,
         mut argv_of: impl FnMut(Digest) -> Result<Option<Argv>, E>,
     ) -> Result<Self, E> {
+        let Edges { boot, began, last_seen } = edges;
         let mut open = BTreeMap::new();
         for one in &earlier {
             let known = one.open.key().zip(one.evidence.identity.as_ref());

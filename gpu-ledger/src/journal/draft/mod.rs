@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use bind::{Binder, Bound, Settlements};
-pub use left::Left;
+pub use left::{Edges, Left};
 pub use opened::{Earlier, OpenRef};
 
 use self::opened::{OpenTable, Place};
@@ -63,6 +63,12 @@ impl Pending {
     #[must_use]
     pub const fn is_row(&self) -> bool {
         matches!(self.draft.figures, Figures::Settlement(_) | Figures::Open(_))
+    }
+
+    /// Whether it is a mark without a word of anybody's.
+    #[must_use]
+    pub const fn is_mere_mark(&self) -> bool {
+        matches!(&self.draft.figures, Figures::Mark(Mark { note: None, .. }))
     }
 
     /// About how much memory it takes while it waits.
@@ -119,7 +125,7 @@ impl Drafter {
     }
 
     /// Takes over what earlier runs left open. What is of another boot is over, whatever it was: its
-    /// corrections come back, to be entered first. `last_seen`: of each GPU the last good read that is
+    /// corrections come back, to be entered behind the gap since then. `last_seen`: of each GPU the last good read that is
     /// known of, and `now` the moment it is learnt.
     pub fn resume(
         &mut self,
@@ -277,7 +283,7 @@ impl Drafter {
     pub fn mark(&self, host: &Host, note: Option<Arc<str>>) -> Pending {
         let gpus = host.gpus().iter().map(|(uuid, rows)| GpuMark {
             gpu: uuid.clone(),
-            last_good: rows.sight.last_good(),
+            last_good: rows.sight.last_in_sight(),
             dead_rows: rows.dead_rows.and_then(|rows| u64::try_from(rows).ok()),
             doubted_since: rows.sight.doubted_since(),
         });
@@ -300,6 +306,26 @@ impl Drafter {
         if let Some((reference, place)) = &pending.ends {
             self.open.restore(*reference, place.clone());
         }
+    }
+
+    /// What had no room was asked for again in vain: what of it is open is over.
+    pub(in crate::journal) fn lost(
+        &mut self,
+        lost: &super::keeping::Lost,
+        last_seen: Stamp,
+        host: &Host,
+    ) -> Option<Pending> {
+        use super::keeping::Lost;
+        let (gpu, pid, start) = match lost {
+            Lost::Row(key) => (&key.gpu, key.pid, Some(key.start)),
+            Lost::Startless(gpu, pid) => (gpu, *pid, None),
+            // That it holds the device was told to nobody.
+            Lost::Rowless(..) => return None,
+        };
+        let hides = |row: &OpenRow| row.pid == pid && row.start.is_none();
+        let hidden = host.gpus().get(gpu).is_some_and(|rows| rows.open.iter().any(hides));
+        let open = self.open.take_lost(gpu, pid, start, hidden)?;
+        Some(self.ending(open, last_seen, Some(GapCause::QueueOverflow), host.now()))
     }
 
     fn ending(

@@ -147,6 +147,19 @@ impl OpenTable {
         Some(taken)
     }
 
+    /// A row that is lost. One that is hidden behind a dead one of its pid still, and may be this one, stays.
+    pub(super) fn take_lost(
+        &mut self,
+        gpu: &GpuUuid,
+        pid: Pid,
+        start: Option<WallUs>,
+        one_is_hidden: bool,
+    ) -> Option<(OpenRef, Place)> {
+        let key = start.map(|start| RowKey { gpu: gpu.clone(), pid, start });
+        let is_open = key.as_ref().is_some_and(|key| self.rows.contains_key(key));
+        if is_open || !one_is_hidden { self.take_row(gpu, pid, start) } else { None }
+    }
+
     /// A row that was hidden behind a dead one of its pid.
     pub(super) fn take_hidden(&mut self, gpu: &GpuUuid, pid: Pid) -> Option<(OpenRef, Place)> {
         let taken = self.hidden_of(gpu, pid)?;
@@ -181,8 +194,7 @@ impl OpenTable {
             let Some(rows) = host.gpus().get(gpu) else { continue };
             let mut open = rows.open.iter().filter(|open| open.pid == pid);
             let runs = match &unseen.place {
-                // One that is hidden has no start, and may be this one.
-                Place::Row(key) => open.any(|open| open.start.is_none_or(|at| at == key.start)),
+                Place::Row(key) => open.any(|open| host.may_have_begun_at(open, key.start)),
                 _ => open.next().is_some(),
             };
             let cause = match &unseen.place {

@@ -82,6 +82,7 @@ fn opened(pid: u32, start_ms: Option<u64>, seen_ms: u64) -> News {
         start: shown.as_ref().and_then(|row| row.start),
         reason: shown.is_none().then_some(UnknownReason::MaskedByDeadRow),
         row: shown,
+        behind: None,
         first_seen: window(seen_ms),
         last_seen: window(seen_ms),
     };
@@ -333,4 +334,46 @@ fn a_conflict_names_the_settlement_it_is_about_or_is_none() {
     assert_eq!(made.kinds(), ["settlement", "conflict"]);
     let Figures::Conflict(conflict) = &made.entries[1].figures else { panic!() };
     assert_eq!(conflict.of, 1);
+}
+
+#[test]
+fn a_restart_knows_up_to_when_each_gpu_was_in_sight() {
+    let mut edges = Edges::new(BOOT);
+    let (mut seq, mut end) = (0, Vec::new());
+    let mut enter = |boot: BootId, figures: Figures| {
+        seq += 1;
+        let (at, none) = (Moment { boot, stamp: stamp(seq) }, crate::journal::Digest::NONE);
+        end.push(Entry { seq, at, figures, evidence: none, previous: none, hash: none });
+    };
+    let mark = |last_good: Option<u64>| Mark {
+        processes_until: stamp(1),
+        gpus: vec![GpuMark {
+            gpu: gpu(),
+            last_good: last_good.map(window),
+            dead_rows: None,
+            doubted_since: None,
+        }],
+        unresolved: Vec::new(),
+        note: None,
+    };
+    let began = |at: u64| CoverageEdge::Began {
+        at: stamp(at),
+        host: Arc::from("host"),
+        device_touch: true,
+        process_events: true,
+    };
+    let ended = EpochEdge::Ended { cause: GapCause::AccountingOff };
+    enter(BootId(1), Figures::Coverage(began(1)));
+    enter(BOOT, Figures::Coverage(began(20)));
+    enter(BOOT, Figures::Mark(mark(Some(100))));
+    enter(BOOT, Figures::Epoch(Epoch { gpu: gpu(), at: stamp(300), edge: ended }));
+    // The next run read nothing before it was killed.
+    enter(BOOT, Figures::Coverage(began(400)));
+    enter(BOOT, Figures::Mark(mark(None)));
+    for entry in &end {
+        edges.take(entry);
+    }
+    edges.take_before(&mark(Some(50)));
+    let left = Left::of(edges, Vec::new(), None, |_| Ok::<_, Infallible>(None)).unwrap();
+    assert_eq!(left.last_seen, BTreeMap::from([(gpu(), stamp(300))]));
 }

@@ -87,6 +87,19 @@ fn a_process_older_than_coverage_is_named_from_procfs() {
 }
 
 #[test]
+fn what_procfs_shows_is_not_believed_of_a_row_whose_end_nobody_can_place() {
+    let mut server = lifetime("later image", 500_000, None);
+    server.start_is_exact = false;
+    server.images = vec![image("later image", 500_000, Basis::Procfs)];
+    let mut known = Known::of([server]);
+    known.coverage.end = super::made::stamp(10_000_000);
+    // The clock was set forward while nobody looked: by it the row ends ten minutes from now.
+    let ahead = seen_at(600_000, 600_000, 9_000_000);
+    assert_eq!(known.answer(&ahead), Err(NamelessReason::PredatesCoverage));
+    assert_eq!(known.answer(&row(600_000, 5_000)), named("later image"));
+}
+
+#[test]
 fn a_start_floored_to_the_tick_may_contain_what_lies_in_that_tick() {
     let mut server = lifetime("server", 500_000, None);
     server.start_is_exact = false;

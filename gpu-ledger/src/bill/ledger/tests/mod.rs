@@ -203,6 +203,15 @@ fn nothing_is_free_while_nobody_looked() {
     lost.mark(100_000, 1);
     assert_eq!(uncovered(&lost), (50_000, 50_000));
 
+    let mut overflowed = Journal::began(0, 2);
+    overflowed.gap(GapCause::QueueOverflow, Some(0), 10_000, 29_999, Some(3));
+    overflowed.gap(GapCause::QueueOverflow, None, 40_000, 50_000, Some(9));
+    overflowed.mark(100_000, 2);
+    assert_eq!(uncovered(&overflowed), (20_000, 80_000), "rows of this GPU were lost");
+    let report = made(&overflowed, &ledger(&overflowed), span(0, 100_000));
+    assert_eq!((report.gpus[1].uncovered_ms, report.gpus[1].free_ms), (Ms(0), Ms(100_000)));
+    assert_eq!(report.coverage.covered_ms, Ms(90_000), "names may have gone with the second");
+
     let mut with_gaps = Journal::began(0, 1);
     with_gaps.gap(GapCause::RowsPossiblyEvicted, Some(0), 10_000, 19_999, Some(3));
     with_gaps.gap(GapCause::EventLost, None, 20_000, 40_000, Some(9));
@@ -296,6 +305,19 @@ fn a_masked_row_is_listed_without_a_figure_and_shares() {
     assert_eq!(line(&report, "ollama").alone_ms, Ms(0));
     assert!(report.unknown.iter().any(|line| line.reason == "masked-by-dead-row"));
     assert!(!report.is_known());
+}
+
+#[test]
+fn when_a_row_that_is_hidden_began_is_not_called_free() {
+    let mut journal = Journal::began(0, 1);
+    let hidden = journal.open(20, OpenKind::Masked, 0, 3, 12, program("whisper"));
+    journal.mark(50, 1);
+    journal.ended(40, hidden, Some(GapCause::EpochBroken));
+    journal.gap(GapCause::EpochBroken, Some(0), 40, 49, Some(1));
+    journal.mark(100, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 100));
+    let gpu = &report.gpus[0];
+    assert_eq!((gpu.alone_ms, gpu.uncovered_ms, gpu.free_ms), (Ms(20), Ms(18), Ms(62)));
 }
 
 #[test]

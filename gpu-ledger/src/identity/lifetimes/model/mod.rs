@@ -356,7 +356,7 @@ proptest! {
         for (count, (at, told)) in in_order(&history).iter().enumerate() {
             tell(&mut lifetimes, told);
             if count % every == 0 {
-                let proof = ForgetProof { reads_began: BootNs(*at), listed_unbooked: &listed_unbooked };
+                let proof = ForgetProof { reads_began: BootNs(*at), listed_unbooked: &listed_unbooked, unproven_before: None };
                 lifetimes.forget(&proof);
                 tell(&mut lifetimes, told);
             }
