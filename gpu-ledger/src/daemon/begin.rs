@@ -55,8 +55,7 @@ impl Daemon {
         let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
         let socket =
             socket.inspect_err(|error| tracing::error!("nobody can ask this daemon: {error}")).ok();
-        let marks = every(config.mark_interval);
-        let meters = every(config.metrics.interval);
+        let (marks, meters) = (every(config.mark_interval), every(config.metrics.interval));
         let mut daemon = Self {
             options: options.clone(),
             config,
