@@ -17,7 +17,7 @@ use super::simulated::Simulator;
 use super::{build, guard};
 
 /// How long anything may take that takes milliseconds.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Between two jobs: every read meets one that ended, and none waits for a slot among twenty reads a second.
 const PAUSE: Duration = Duration::from_millis(40);
 
