@@ -112,7 +112,8 @@ closed_list! {
         EpochBroken = "epoch-broken",
         /// Every handle was given back on request (`gpu-ledger release`).
         Released = "released",
-        /// A bounded queue of this product was full.
+        /// A bounded queue of this product was full. With a GPU: rows of it were lost by that, and its time is
+        /// uncovered; without one: names, and what was refused is asked for again.
         QueueOverflow = "queue-overflow",
         /// The journal's disk was full.
         DiskFull = "disk-full",
