@@ -105,3 +105,30 @@ fn rows_that_cannot_come_are_not_waited_for() {
         assert!(ended.gpu_ms("uncovered_ms") > 0, "{fault}: {}", ended.report()["gpus"]);
     }
 }
+
+#[test]
+fn a_mode_that_is_neither_on_nor_off_is_told_with_its_value() {
+    if !crate::privilege::can_trace("a_mode_that_is_neither_on_nor_off_is_told_with_its_value") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    sim.fault("odd-mode on");
+    let ended = Trace::on(&sim).script(JOB).run();
+    ended.unknown("accounting-mode-unexpected:7");
+    nothing_is_free(&ended);
+}
+
+#[test]
+fn a_peak_that_is_not_known_says_why() {
+    if !crate::privilege::can_trace("a_peak_that_is_not_known_says_why") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let ended = Trace::on(&sim).script("nvsim work --gpu 0 --ms 30 --mem-mib 0").run();
+    let why = ended.exited(0).unknown("max-memory-zero");
+    assert_eq!(
+        (&why["call"], &why["evidence"]),
+        (&"nvmlDeviceGetAccountingStats".into(), &true.into())
+    );
+    assert!(ended.report()["command"]["settlements"][0]["max_memory_bytes"].is_null());
+}

@@ -263,6 +263,11 @@ pub enum Fault {
         /// On or off.
         switch: Switch,
     },
+    /// Give a mode that is neither on nor off
+    OddMode {
+        /// On or off.
+        switch: Switch,
+    },
     /// Give another length of dead rows than before
     LongerRows {
         /// On or off.

@@ -10,9 +10,12 @@ use crate::rendering::rfc3339;
 use crate::session::assemble::Period;
 use crate::session::report::{CoverageLines, DeviceTouch, GapLine, UnknownLine};
 use crate::session::watch::Watch;
-use crate::settlement::missed_in_coverage;
+use crate::settlement::{Settlement, missed_in_coverage};
 use crate::unit::{Ms, Span};
-use crate::unknown::{GapCause, Unknown, UnknownReason};
+use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
+
+/// The call that tells a row's figures.
+const STATS: &str = "nvmlDeviceGetAccountingStats";
 
 /// What is asked about one GPU.
 fn asked(watch: &Watch, period: &Period, gpu: &GpuRows) -> Asked {
@@ -91,7 +94,9 @@ fn line(gap: &Gap) -> GapLine {
 /// Every UNKNOWN, once.
 pub(super) fn unknown_lines(watch: &Watch) -> Vec<UnknownLine> {
     let last_reads = watch.host().gpus().values().flat_map(|gpu| &gpu.unknowns);
-    let all: BTreeSet<&Unknown> = watch.host().unknowns().iter().chain(last_reads).collect();
+    let known_to_host = watch.host().unknowns().iter().chain(last_reads).cloned();
+    let of_settlements = watch.entries.iter().flat_map(|entry| figures_unknown(&entry.settlement));
+    let all: BTreeSet<Unknown> = known_to_host.chain(of_settlements).collect();
     let lines = all.into_iter().map(|unknown| UnknownLine {
         reason: unknown.word(),
         gpu: unknown.gpu.clone(),
@@ -100,6 +105,26 @@ pub(super) fn unknown_lines(watch: &Watch) -> Vec<UnknownLine> {
         is_evidence: is_evidence(unknown.reason),
     });
     lines.collect()
+}
+
+/// The figures of a settlement that are null on its line, with their reasons.
+fn figures_unknown(settlement: &Settlement) -> impl Iterator<Item = Unknown> {
+    let row = &settlement.row;
+    let why = [
+        match &row.memory_peak {
+            Observed::Unknown(reason) => Some((*reason, Some(STATS))),
+            Observed::Known(_) => None,
+        },
+        match &settlement.asleep {
+            Observed::Unknown(reason) => Some((*reason, None)),
+            Observed::Known(_) => None,
+        },
+    ];
+    why.into_iter().flatten().map(|(reason, call)| Unknown {
+        gpu: Some(row.gpu.clone()),
+        call,
+        ..Unknown::of(reason)
+    })
 }
 
 /// Whether it is about evidence (how busy, how much memory, who touched) and not about what is booked.

@@ -43,6 +43,7 @@ pub(super) enum Oddity {
     NoGpu,
     Sentinels,
     NoStartTime,
+    OddMode,
     LongerRows,
 }
 
@@ -79,6 +80,7 @@ fn oddity(fault: &Fault) -> Option<(Oddity, bool)> {
         Fault::NoGpu { switch } => (Oddity::NoGpu, switch.is_on()),
         Fault::Sentinels { switch } => (Oddity::Sentinels, switch.is_on()),
         Fault::NoStartTime { switch } => (Oddity::NoStartTime, switch.is_on()),
+        Fault::OddMode { switch } => (Oddity::OddMode, switch.is_on()),
         Fault::LongerRows { switch } => (Oddity::LongerRows, switch.is_on()),
         Fault::EmptyList { answer } => {
             (Oddity::EmptyListIsInsufficient, *answer == EmptyList::Insufficient)

@@ -14,6 +14,8 @@ const NOT_AVAILABLE_32: u64 = 0xffff_ffff;
 const NOT_AVAILABLE_64: u64 = u64::MAX;
 /// What a size query of the per-process samples says, whatever there is (seen by go-nvml).
 const PROCESS_SAMPLES_SIZE: u64 = 100;
+/// A mode that no header knows.
+const ODD_MODE: u64 = 7;
 /// By how much a row is longer that contradicts what was said of it.
 const LONGER_MS: u64 = 1_000;
 /// Processes that one list of running ones holds (`NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT`).
@@ -23,6 +25,7 @@ impl Device<'_> {
     /// Accounting and processes; none for every other call.
     pub(super) fn answer_accounting(&mut self, call: &Call) -> Option<Answer> {
         Some(match call.symbol.as_str() {
+            "nvmlDeviceGetAccountingMode" if self.faults.has(Oddity::OddMode) => number(ODD_MODE),
             "nvmlDeviceGetAccountingMode" => number(u64::from(self.gpu.accounting_mode())),
             "nvmlDeviceSetAccountingMode" => self.set_accounting(call.argument(0)),
             "nvmlDeviceClearAccountingPids" => self.clear(),
