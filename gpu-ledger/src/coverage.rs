@@ -44,10 +44,24 @@ impl Gap {
         }
     }
 
-    /// Whether process events, or what was known by them, may be missing in it.
+    /// Whether process events, or what was known by them, may be missing in it (and not driver rows, which are
+    /// a GPU's).
     #[must_use]
     pub const fn blinds_processes(&self) -> bool {
-        blinds_processes(self.cause) && self.gpu.is_none()
+        match self.cause {
+            GapCause::AgentDown | GapCause::EventLost | GapCause::QueueOverflow => {
+                self.gpu.is_none()
+            }
+            GapCause::RowsPossiblyEvicted
+            | GapCause::ClearedOrReset
+            | GapCause::RowOverwritten
+            | GapCause::RowVanished
+            | GapCause::AccountingOff
+            | GapCause::EpochBroken
+            | GapCause::Released
+            | GapCause::DiskFull
+            | GapCause::NvmlCallTimeout => false,
+        }
     }
 }
 
@@ -89,23 +103,5 @@ impl Coverage {
         self.gaps
             .iter()
             .find(|gap| gap.blinds_processes() && gap.from.boot <= to && from <= gap.to.boot)
-    }
-}
-
-/// Whether a gap of this cause, where it is about no GPU, means that process events are missing (and not driver
-/// rows).
-#[must_use]
-pub const fn blinds_processes(cause: GapCause) -> bool {
-    match cause {
-        GapCause::AgentDown | GapCause::EventLost | GapCause::QueueOverflow => true,
-        GapCause::RowsPossiblyEvicted
-        | GapCause::ClearedOrReset
-        | GapCause::RowOverwritten
-        | GapCause::RowVanished
-        | GapCause::AccountingOff
-        | GapCause::EpochBroken
-        | GapCause::Released
-        | GapCause::DiskFull
-        | GapCause::NvmlCallTimeout => false,
     }
 }

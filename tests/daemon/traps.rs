@@ -70,7 +70,7 @@ fn trap_2_a_row_with_a_utilization_of_nothing_is_billed_by_its_time() {
         assert_eq!(one["alone_ms"], row.held_ms());
         // Between two samples of the driver: that there was none is said, and is no 0.
         assert_ne!(one["busy_ms_low"], 1, "{one}");
-        let sampled = one["busy_samples"].as_u64().unwrap_or(0) > 0;
+        let sampled = one["busy_samples"].as_u64().is_some_and(|samples| samples > 0);
         assert_eq!(one["busy_ms_low"].is_null(), !sampled, "{one}");
     }
     let unsampled = billed.list("unknown").iter().any(|one| one["reason"] == "no-samples");

@@ -363,7 +363,9 @@ impl Agent {
         }
         let done = self.hand.entered(&bound, &numbers, &disk.end);
         self.backlog.entered(done.count, done.bytes);
-        self.acknowledged = self.acknowledged.max(done.acknowledged.unwrap_or(0));
+        if let Some(note) = done.acknowledged {
+            self.acknowledged = self.acknowledged.max(note);
+        }
         self.tell_well(world, disk)
     }
 

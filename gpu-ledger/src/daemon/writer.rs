@@ -200,7 +200,9 @@ impl Writing {
         self.tell_well(now)?;
         let end = self.store.end();
         self.sender.send_modify(|progress| {
-            progress.acknowledged = progress.acknowledged.max(done.acknowledged.unwrap_or(0));
+            if let Some(note) = done.acknowledged {
+                progress.acknowledged = progress.acknowledged.max(note);
+            }
             progress.head = end.head.clone();
             progress.unresolved = end.unresolved.len();
             progress.condition = Condition::Well;

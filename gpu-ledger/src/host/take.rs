@@ -125,22 +125,19 @@ impl Host {
         let of_command = self.is_of_command(&settlement.attribution);
         let whose = self.whose(&row.row, &settlement.attribution);
         // Nobody was seen to open the GPU for it, though everybody was watched: opens do not tell all.
-        let missed = missed_in_coverage([&settlement], self.coverage()) > 0;
-        if missed
+        let is_untouched = match settlement.attribution.named() {
+            Some(named) => {
+                self.awaiting_row.remove(&named.key);
+                let lifetime = self.processes.lifetimes.get(&named.key);
+                lifetime.is_some_and(|life| life.touched.is_none())
+            }
+            None => missed_in_coverage([&settlement], self.coverage()) > 0,
+        };
+        if is_untouched
             && self.processes.touches_watched
             && let Some(gpu) = self.gpus.get_mut(&row.row.gpu)
         {
             gpu.rows_untouched = gpu.rows_untouched.saturating_add(1);
-        }
-        if let Some(named) = settlement.attribution.named() {
-            let lifetime = self.processes.lifetimes.get(&named.key);
-            if self.processes.touches_watched
-                && lifetime.is_some_and(|life| life.touched.is_none())
-                && let Some(gpu) = self.gpus.get_mut(&row.row.gpu)
-            {
-                gpu.rows_untouched = gpu.rows_untouched.saturating_add(1);
-            }
-            self.awaiting_row.remove(&named.key);
         }
         if let Some(key) = row.row.key() {
             self.journaled.remove(&key);

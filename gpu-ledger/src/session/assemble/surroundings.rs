@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::accounting::sight::Asked;
 use crate::bill::blind_spans;
-use crate::coverage::{Coverage, Gap, blinds_processes};
+use crate::coverage::{Coverage, Gap};
 use crate::host::GpuRows;
 use crate::rendering::rfc3339;
 use crate::session::assemble::Period;
@@ -68,7 +68,7 @@ pub(super) fn coverage(watch: &Watch, period: &Period) -> CoverageLines {
 
 /// The time between start and end less the union of the gaps in process events, by the boot clock.
 fn covered(coverage: &Coverage) -> Ms {
-    let blind = coverage.gaps.iter().filter(|gap| blinds_processes(gap.cause));
+    let blind = coverage.gaps.iter().filter(|gap| gap.blinds_processes());
     let mut gaps: Vec<(u64, u64)> =
         blind.map(|gap| (gap.from.boot.0, gap.to.boot.0.min(coverage.end.boot.0))).collect();
     gaps.sort_unstable();
