@@ -263,7 +263,7 @@ impl Place {
             .and_then(|()| rustix::io::pwrite(&file, pid.as_bytes(), 0));
         match written {
             // On a full disk the lock holds all the same, only nameless.
-            Ok(_) | Err(Errno::NOSPC) => Ok(Lock { _file: file }),
+            Ok(_) | Err(Errno::NOSPC) => Ok(Lock { file }),
             Err(errno) => Err(io("write", &self.file("ledger.lock"))(errno)),
         }
     }
@@ -334,7 +334,16 @@ fn refuse_strange(path: &Path, found: &rustix::fs::Stat) -> Result<(), StoreErro
 /// That nobody else writes.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Gives the lock back by name: it belongs to the open file and not to this descriptor (flock(2)), so a
+    /// child that another thread is about to start would hold it until its exec closes the copy.
+    fn drop(&mut self) {
+        // If it fails, closing the file gives it back.
+        let _given_back = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// Turns an error number into the error of a call on `path`.
@@ -349,6 +358,18 @@ pub(super) fn io(doing: &'static str, path: &Path) -> impl Fn(Errno) -> StoreErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_back_is_free_though_a_child_still_has_a_copy_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::of(&StateDir::at(folder.path())).unwrap();
+        let lock = place.lock().unwrap();
+        let copy = lock.file.try_clone().unwrap();
+        assert!(matches!(place.lock(), Err(StoreError::Held { .. })));
+        drop(lock);
+        drop(place.lock().unwrap());
+        drop(copy);
+    }
 
     #[test]
     fn network_file_systems_are_refused_and_volatile_ones_named() {
