@@ -64,6 +64,6 @@ pub use check::{CheckReport, Fault, check, check_file};
 pub use database::OpenIdentity;
 pub use error::StoreError;
 pub use period::PeriodRead;
-pub use place::{StateDir, Warning};
+pub use place::{StateDir, Warning, is_of_a_journal};
 pub use reader::Reader;
 pub use writer::{Appended, Outcome, Store};
