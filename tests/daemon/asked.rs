@@ -147,7 +147,7 @@ fn a_release_ends_no_other_one() {
     sim.work("--gpu 1 --ms 10").wait();
     daemon.until_booked(1);
     let gpus = status(&sim)["gpus"].clone();
-    let first = gpus[0]["gpu_uuid"].as_str().unwrap().to_owned();
+    let first = gpus[0]["uuid"].as_str().unwrap().to_owned();
     let is_released = || {
         let gpus = status(&sim)["gpus"].clone();
         [0, 1].map(|gpu| gpus[gpu]["released"].as_bool().unwrap())
