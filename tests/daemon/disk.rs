@@ -80,14 +80,7 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     let sim = Sim::start(&["--gpus", "1"]);
     let setup = Setup::on(&sim);
     let state = sim.folder().join("state");
-    let options = format!("size=12m,mode=0700,uid={0},gid={0}", crate::daemon::NOBODY);
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(&state);
-    if !mount.status().is_ok_and(|status| status.success()) {
-        skip(TEST, "a tmpfs cannot be mounted");
-        return;
-    }
-    let _mounted = Mounted(state.clone());
+    let Some(_mounted) = Mounted::on(&state, TEST) else { return };
     let mut daemon = setup.start();
     assert!(daemon.log().contains("tmpfs"), "{}", daemon.log());
     sim.work("--ms 5").wait();
@@ -146,7 +139,51 @@ fn fill(state: &std::path::Path, name: &str) {
     }
 }
 
+#[test]
+fn on_a_disk_that_is_full_before_it_starts_it_ends_with_the_remedy_and_the_next_one_tells_the_gap()
+{
+    const TEST: &str = "on_a_disk_that_is_full_before_it_starts_it_ends_with_the_remedy_and_the_next_one_tells_the_gap";
+    if !can_trace(TEST) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let setup = Setup::on(&sim);
+    let state = sim.folder().join("state");
+    let Some(_mounted) = Mounted::on(&state, TEST) else { return };
+    setup.start().stop();
+    fill(&state, "filler");
+    // What it would see could not be kept by whatever it does: so it does not say that it watches.
+    let (status, said) = Setup::on(&sim).run();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("no space left for") && said.contains("free some"), "{said}");
+    let job = sim.work("--ms 10");
+    let pid = job.pid();
+    job.wait();
+    std::fs::remove_file(state.join("filler")).unwrap();
+    let daemon = Setup::on(&sim).start();
+    daemon.until_booked(1);
+    daemon.stop();
+    let billed = Billed::of(&sim);
+    billed.nameless(pid, "agent-down");
+    billed.gap("agent-down");
+    assert_sound(&state);
+}
+
+/// A small file system of its own.
 struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn on(state: &std::path::Path, test: &str) -> Option<Self> {
+        let options = format!("size=12m,mode=0700,uid={0},gid={0}", crate::daemon::NOBODY);
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(state);
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(state.to_path_buf()));
+        }
+        skip(test, "a tmpfs cannot be mounted");
+        None
+    }
+}
 
 impl Drop for Mounted {
     fn drop(&mut self) {
