@@ -51,8 +51,8 @@ pub enum PeriodError {
         Timestamp::UNIX_EPOCH
     )]
     BeforeCalendar,
-    /// It reaches into the future.
-    #[error("{option} {moment} lies in the future (it is {now}); {remedy}")]
+    /// It reaches into the future, and the journal does not.
+    #[error("{option} {moment} lies in the future (it is {now}{}); {remedy}", reaching(latest.as_deref()))]
     Future {
         /// Which option.
         option: &'static str,
@@ -60,6 +60,8 @@ pub enum PeriodError {
         moment: String,
         /// Now.
         now: String,
+        /// The latest moment that the journal speaks of, where that is later than now.
+        latest: Option<String>,
         /// What to do.
         remedy: &'static str,
     },
@@ -73,6 +75,10 @@ pub enum PeriodError {
 
 fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(" ({why})") }
+}
+
+fn reaching(latest: Option<&str>) -> String {
+    latest.map_or_else(String::new, |latest| format!(", and the journal reaches to {latest}"))
 }
 
 /// A period as it was asked for.
@@ -91,6 +97,10 @@ pub struct Asked {
 pub struct Standpoint {
     /// Now.
     pub now: Timestamp,
+    /// The latest moment that the journal speaks of, in ms since 1970, where that is later than now: the clock
+    /// was set back since it was written, or is behind the clock that it was written by. What was booked then is
+    /// no less booked.
+    pub latest_ms: Option<u64>,
     /// Where days begin.
     pub zone: TimeZone,
 }
@@ -104,11 +114,40 @@ pub struct Period {
     pub begins_with_journal: bool,
     /// Whether its end was not asked for: it is then now, or the moment up to which the journal speaks.
     pub is_open_ended: bool,
+    /// It ends later than now, as the journal does.
+    pub beyond_now: Option<Beyond>,
     /// The zone.
     pub zone: TimeZone,
 }
 
+/// Why a period ends later than now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beyond {
+    /// Now, by the clock of whoever asks, in ms since 1970.
+    pub now_ms: u64,
+    /// The latest moment that the journal speaks of.
+    pub latest_ms: u64,
+}
+
 impl Standpoint {
+    /// What has to be read of a journal to know the period: everything from its beginning on where it does not
+    /// end before now, as only the journal says whether it speaks of later moments.
+    ///
+    /// # Errors
+    /// Those of [`Self::period`] that no journal can lift.
+    pub fn reading(&self, asked: &Asked) -> Result<Span, PeriodError> {
+        let span = Self { latest_ms: Some(u64::MAX), ..self.clone() }.period(asked)?.span;
+        let is_over = span.to_ms() <= milliseconds(self.now);
+        let to_ms = if is_over { span.to_ms() } else { u64::MAX };
+        Ok(Span::new(span.from_ms(), to_ms).unwrap_or(span))
+    }
+
+    /// The last moment at which a period may end.
+    fn end(&self) -> Timestamp {
+        let latest = self.latest_ms.map(|latest| moment_of(latest.saturating_add(1)));
+        latest.map_or(self.now, |after| after.max(self.now))
+    }
+
     /// The period that is meant; without any word, today.
     ///
     /// # Errors
@@ -121,14 +160,20 @@ impl Standpoint {
                 let since = since.as_deref().unwrap_or("today");
                 let until =
                     until.as_deref().map(|word| self.moment("--until", word)).transpose()?;
-                (self.moment("--since", since)?, until)
+                (self.moment("--since", since)?, until.map_or(Until::Open, Until::Asked))
             }
         };
-        let remedy = "give a moment that has passed";
-        self.refuse_future("--since", since, remedy)?;
-        let is_open_ended = until.is_none();
-        let until = until.unwrap_or(self.now);
-        self.refuse_future("--until", until, "leave it out to bill everything up to now")?;
+        self.refuse_future("--since", since, "give a moment that has passed")?;
+        let is_open_ended = !matches!(until, Until::Asked(_));
+        let until = match until {
+            Until::Asked(until) => {
+                let remedy = "leave it out to bill everything up to now";
+                self.refuse_future("--until", until, remedy)?;
+                until
+            }
+            Until::Open => self.end(),
+            Until::OpenBefore(limit) => self.end().min(limit),
+        };
         // What begins earlier is cut there; what ends earlier is nothing, and not the wrong way round.
         if until <= Timestamp::UNIX_EPOCH && since < until {
             return Err(PeriodError::BeforeCalendar);
@@ -139,6 +184,10 @@ impl Standpoint {
                 span,
                 begins_with_journal: asked.period.as_deref() == Some(ALL),
                 is_open_ended,
+                beyond_now: self
+                    .latest_ms
+                    .filter(|_| until > self.now)
+                    .map(|latest_ms| Beyond { now_ms: milliseconds(self.now), latest_ms }),
                 zone: self.zone.clone(),
             }),
             None => Err(PeriodError::NoLength { since: self.show(since), until: self.show(until) }),
@@ -146,11 +195,11 @@ impl Standpoint {
     }
 
     /// A day, a month or a year as a whole; of one that is not over, what has passed of it.
-    fn stretch(&self, word: &str) -> Result<(Timestamp, Option<Timestamp>), PeriodError> {
+    fn stretch(&self, word: &str) -> Result<(Timestamp, Until), PeriodError> {
         let refused = || PeriodError::Stretch(word.to_owned());
         let today = self.now.to_zoned_datetime(self.zone.clone()).date();
         let bounds = match word {
-            ALL => return Ok((Timestamp::UNIX_EPOCH, None)),
+            ALL => return Ok((Timestamp::UNIX_EPOCH, Until::Open)),
             "today" => Some((today, today.tomorrow())),
             "yesterday" => today.yesterday().ok().map(|day| (day, day.tomorrow())),
             _ => calendar(word).map(|(first, next)| (first, Ok(next))),
@@ -158,7 +207,8 @@ impl Standpoint {
         let (first, next) = bounds.ok_or_else(refused)?;
         let begins = self.start_of(first).map_err(|_| refused())?;
         let ends = next.and_then(|next| self.start_of(next)).map_err(|_| refused())?;
-        Ok((begins, (ends <= self.now).then_some(ends)))
+        let is_over = ends <= self.now;
+        Ok((begins, if is_over { Until::Asked(ends) } else { Until::OpenBefore(ends) }))
     }
 
     fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
@@ -214,11 +264,12 @@ impl Standpoint {
         remedy: &'static str,
     ) -> Result<(), PeriodError> {
         // A clock that is compared with itself: what was asked for as now is not in the future.
-        if moment <= self.now {
+        if moment <= self.end() {
             return Ok(());
         }
         let (moment, now) = (self.show(moment), self.show(self.now));
-        Err(PeriodError::Future { option, moment, now, remedy })
+        let latest = self.latest_ms.map(|latest| self.show(moment_of(latest)));
+        Err(PeriodError::Future { option, moment, now, latest, remedy })
     }
 
     fn show(&self, moment: Timestamp) -> String {
@@ -228,6 +279,17 @@ impl Standpoint {
     fn zone_name(&self) -> String {
         zone_name(&self.zone)
     }
+}
+
+/// Where a period ends.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// There.
+    Asked(Timestamp),
+    /// Where time or the journal does.
+    Open,
+    /// The same, but there at the latest.
+    OpenBefore(Timestamp),
 }
 
 /// The first day of what is written as a day, a month or a year, and the first day after it.
@@ -304,7 +366,7 @@ mod tests {
     }
 
     fn at(now: &str, zone: TimeZone) -> Standpoint {
-        Standpoint { now: now.parse().unwrap(), zone }
+        Standpoint { now: now.parse().unwrap(), latest_ms: None, zone }
     }
 
     fn asked(since: &str, until: &str) -> Asked {
@@ -386,6 +448,76 @@ mod tests {
         assert_eq!(period.span.to_ms(), milliseconds(here.now));
         assert!(!here.period(&whole("yesterday")).unwrap().is_open_ended);
         assert!(here.period(&whole("all")).unwrap().begins_with_journal);
+    }
+
+    /// The same, with a journal that reaches beyond now.
+    fn reaching_to(now: &str, latest: &str) -> Standpoint {
+        let latest: Timestamp = latest.parse().unwrap();
+        Standpoint { latest_ms: Some(milliseconds(latest)), ..at(now, TimeZone::UTC) }
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_an_open_end_is_where_the_journal_ends() {
+        let here = reaching_to("2026-11-30T05:00:00Z", "2026-12-01T07:00:00Z");
+        let until = |asked: &Asked| shown(&here, asked).1;
+        let after = "2026-12-01T07:00:00.001Z";
+        assert_eq!(until(&whole("all")), after);
+        assert_eq!(until(&asked("2026-11-01", "")), after);
+        assert_eq!(until(&whole("2026-12")), after, "it begins later than now, and is spoken of");
+        assert_eq!(until(&asked("2026-12-01T06:00:00Z", "")), after);
+        // What is a whole ends with itself.
+        assert_eq!(until(&whole("today")), "2026-12-01T00:00:00Z");
+        assert_eq!(until(&whole("yesterday")), "2026-11-30T00:00:00Z");
+        let beyond = Beyond {
+            now_ms: milliseconds(here.now),
+            latest_ms: milliseconds("2026-12-01T07:00:00Z".parse().unwrap()),
+        };
+        for (asked, expected) in [
+            (whole("all"), Some(beyond)),
+            (whole("today"), Some(beyond)),
+            (whole("yesterday"), None),
+            (asked("2026-11-01", "now"), None),
+        ] {
+            assert_eq!(here.period(&asked).unwrap().beyond_now, expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_in_the_future_is_taken_as_far_as_the_journal_reaches_and_no_further() {
+        let here = reaching_to("2026-11-30T05:00:00Z", "2026-12-01T07:00:00Z");
+        let period = here.period(&asked("2026-11-30", "2026-12-01T07:00:00Z")).unwrap();
+        assert!(!period.is_open_ended && period.beyond_now.is_some());
+        for (asked, option) in [
+            (asked("2026-11-30", "2026-12-01T07:00:01Z"), "--until 2026-12-01 07:00:01 UTC"),
+            (asked("2026-12-02", ""), "--since 2026-12-02 00:00:00 UTC"),
+            (whole("2027"), "--since 2027-01-01 00:00:00 UTC"),
+        ] {
+            let refused = here.period(&asked).unwrap_err().to_string();
+            let why = "lies in the future (it is 2026-11-30 05:00:00 UTC, and the journal reaches to \
+                       2026-12-01 07:00:00 UTC); ";
+            assert!(refused.starts_with(&format!("{option} {why}")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn all_that_a_journal_says_since_is_read_unless_the_period_is_over() {
+        let here = at("2026-11-30T05:00:00Z", TimeZone::UTC);
+        let read = |asked: &Asked| here.reading(asked).unwrap();
+        let span = |asked: &Asked| here.period(asked).unwrap().span;
+        let over = [whole("yesterday"), asked("2026-11-01", "2026-11-02"), asked("7d", "now")];
+        for asked in over {
+            assert_eq!(read(&asked), span(&asked), "{asked:?}");
+        }
+        for asked in [whole("all"), whole("today"), asked("24h", "")] {
+            assert_eq!(read(&asked).from_ms(), span(&asked).from_ms(), "{asked:?}");
+            assert_eq!(read(&asked).to_ms(), u64::MAX, "{asked:?}");
+        }
+        // Whether they are spoken of only the journal says.
+        for asked in [asked("2027", ""), asked("", "2026-12-24"), whole("2026-12")] {
+            assert_eq!(read(&asked).to_ms(), u64::MAX, "{asked:?}");
+            assert!(here.period(&asked).is_err(), "{asked:?}");
+        }
+        assert!(here.reading(&asked("2026-10-02", "2026-10-01")).is_err());
     }
 
     #[test]

@@ -143,6 +143,13 @@ impl Ledger {
         self.sights.as_of_ms()
     }
 
+    /// The latest moment at which any entry taken was made, in ms since 1970; `None` before the first. Later than
+    /// [`Self::as_of_ms`] where the wall clock was set back since.
+    #[must_use]
+    pub const fn latest_ms(&self) -> Option<u64> {
+        self.sights.latest_ms()
+    }
+
     /// Whether the agent was at work when the last entry was made.
     #[must_use]
     pub const fn is_running(&self) -> bool {

@@ -85,7 +85,9 @@ impl Sight {
         if as_of_ms.saturating_sub(now.to_ms()) > pending_ms_max {
             return Ms::ZERO;
         }
-        let tail = Span::new(now.to_ms(), period.to_ms().max(now.to_ms()));
+        // No read is awaited for longer than that: the rest is merely not seen.
+        let end_ms = period.to_ms().min(as_of_ms.saturating_add(pending_ms_max));
+        let tail = Span::new(now.to_ms(), end_ms.max(now.to_ms()));
         tail.and_then(|tail| tail.overlap(period)).map_or(Ms::ZERO, Span::length)
     }
 }
@@ -104,6 +106,7 @@ pub(super) struct Sights {
     gpus: Vec<Sight>,
     runs: Vec<Run>,
     learnt_ms: Option<u64>,
+    latest_ms: Option<u64>,
 }
 
 impl Sights {
@@ -142,8 +145,14 @@ impl Sights {
     }
 
     /// The last entry was made at this moment.
-    pub(super) const fn learnt(&mut self, at_ms: u64) {
+    pub(super) fn learnt(&mut self, at_ms: u64) {
         self.learnt_ms = Some(at_ms);
+        self.latest_ms = self.latest_ms.max(Some(at_ms));
+    }
+
+    /// The latest moment at which any entry was made.
+    pub(super) const fn latest_ms(&self) -> Option<u64> {
+        self.latest_ms
     }
 
     pub(super) const fn as_of_ms(&self) -> Option<u64> {

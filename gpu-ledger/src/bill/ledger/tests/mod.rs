@@ -29,6 +29,7 @@ fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
         span,
         begins_with_journal: false,
         is_open_ended: false,
+        beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
     Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new() }
