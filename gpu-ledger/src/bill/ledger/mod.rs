@@ -286,7 +286,7 @@ impl Ledger {
             busy: figures.busy.clone(),
             memory_peak: figures.memory_peak,
         };
-        // The read that showed it final had every holder's row in sight up to the span's end.
+        // The read that showed it final had an answer.
         if let (Some(span), None) = (settled.placing().span(), settled.dispute) {
             self.sights.good_until(gpu, span.to_ms().min(settled.read_at_ms));
         }
@@ -352,7 +352,7 @@ impl Ledger {
     fn take_gap(&mut self, gap: &Gap) {
         if let Some(uuid) = &gap.gpu {
             let gpu = self.gpu(uuid);
-            // At its end the GPU was in sight again; the gap itself is taken off where it is cut.
+            // At its end the GPU answered again; the gap itself is taken off where it is cut.
             self.sights.answered_until(gpu, gap.to.wall.ms());
         }
         self.gaps.push(gap.clone());

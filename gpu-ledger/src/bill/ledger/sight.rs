@@ -1,8 +1,11 @@
 //! When each GPU was in sight: from the agent's own edges, the GPU's epochs and its good reads.
 //!
-//! A GPU is in sight from the beginning of an epoch, while the agent is at work, to its last good read. So
-//! it is never in sight before it was ever seen, after the last good read, or while nobody looked. Nor since
-//! its list is empty and nobody could say that it really is: until a later one proves more, it may as well be held.
+//! A GPU is in sight from the beginning of an epoch, while the agent is at work, to its last good read that a mark
+//! names. So it is never in sight before it was ever seen, after that read, or while nobody looked. Nor since its
+//! list is empty and nobody could say that it really is: until a later one proves more, it may as well be held.
+//!
+//! That a row was entered since the last mark says nothing of the others that the same read showed: they may have
+//! found no room on their way to the journal, and are asked for again. Marks alone wait for that.
 
 use std::sync::Arc;
 
@@ -23,8 +26,8 @@ pub struct Sight {
     pub(super) epoch_seq: Option<u64>,
     /// Closed stretches in which it was in sight.
     seen: Vec<Span>,
-    /// The stretch that has no end yet, up to the last mark, and up to what came after it.
-    now: Option<(Span, Span)>,
+    /// The stretch that has no end yet, up to the last mark.
+    now: Option<Span>,
     /// The last moment at which a read of it brought an answer, in sight or not: as the last mark
     /// says, and with what came after it.
     answered_ms: (Option<u64>, Option<u64>),
@@ -40,7 +43,7 @@ impl Sight {
     /// The agent's run is over: what came after its last mark is not proof of what was seen, since a
     /// reader of a part of the journal is not given it.
     fn close(&mut self) {
-        self.seen.extend(self.now.take().map(|(marked, _)| marked));
+        self.seen.extend(self.now.take());
         self.answered_ms.1 = self.answered_ms.0;
         self.doubted.extend(self.doubt.0.take());
         self.doubt.1 = None;
@@ -53,7 +56,7 @@ impl Sight {
     }
 
     fn spans(&self) -> impl Iterator<Item = Span> {
-        self.seen.iter().copied().chain(self.now.map(|(_, now)| now))
+        self.seen.iter().copied().chain(self.now)
     }
 
     /// Up to when a holder that was not seen to end is known to have held it.
@@ -77,7 +80,7 @@ impl Sight {
     /// The end of the period that the next read will tell of: after the last good read of a GPU
     /// that is still being read.
     pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Ms {
-        let Some((_, now)) = self.now else { return Ms::ZERO };
+        let Some(now) = self.now else { return Ms::ZERO };
         // It was read, and not believed: that is no matter of waiting.
         if self.doubt.1.is_some() {
             return Ms::ZERO;
@@ -206,7 +209,7 @@ impl Sights {
         sight.name = name.or_else(|| sight.name.take());
         sight.epoch_seq = Some(seq);
         if sight.now.is_none() {
-            sight.now = Some((Span::at(at_ms), Span::at(at_ms)));
+            sight.now = Some(Span::at(at_ms));
         }
     }
 
@@ -215,7 +218,7 @@ impl Sights {
         if let Some(sight) = self.of_mut(gpu) {
             // What was not believed before it went is not believed for having gone.
             let end_ms = if sight.doubt.1.is_some() { 0 } else { at_ms };
-            sight.seen.extend(sight.now.take().map(|(marked, _)| until(marked, end_ms)));
+            sight.seen.extend(sight.now.take().map(|marked| until(marked, end_ms)));
             sight.doubted.extend(sight.doubt.1);
             sight.doubt = (None, None);
         }
@@ -227,25 +230,23 @@ impl Sights {
         if let Some(sight) = self.of_mut(gpu) {
             let seen_ms = doubted_since_ms.map_or(at_ms, |since| since.min(at_ms));
             // The last mark alone decides: a reader of a part is given no earlier one of its run.
-            let marked = sight.now.map(|(marked, _)| until(Span::at(marked.from_ms()), seen_ms));
-            sight.now = marked.map(|marked| (marked, marked));
+            sight.now = sight.now.map(|marked| until(Span::at(marked.from_ms()), seen_ms));
             sight.answered_ms = (Some(at_ms), Some(at_ms));
             let doubt = doubted_since_ms.and_then(|_| Span::new(seen_ms, at_ms));
             sight.doubt = (doubt, doubt);
         }
     }
 
-    /// What came after the last mark says the same, by a row that was listed then: which proves of the empty
-    /// lists before it that they were.
+    /// What came after the last mark says that there was an answer, by a row that was listed then: which proves of
+    /// the empty lists before it that they were, and nothing of other rows.
     pub(super) fn good_until(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
             sight.doubt.1 = None;
-            sight.now = sight.now.map(|(marked, now)| (marked, until(now, at_ms)));
             sight.answered_ms.1 = sight.answered_ms.1.max(Some(at_ms));
         }
     }
 
-    /// A gap ended here: there was an answer, which may have been no more than an empty list.
+    /// A gap ended: there was an answer then, which may have been no more than an empty list.
     pub(super) fn answered_until(&mut self, gpu: u32, at_ms: u64) {
         if self.of(gpu).is_some_and(|sight| sight.doubt.1.is_none()) {
             self.good_until(gpu, at_ms);

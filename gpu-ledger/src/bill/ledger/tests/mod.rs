@@ -3,7 +3,7 @@
 
 mod closing;
 
-use super::Ledger;
+use super::{Ledger, PENDING_MS_MAX};
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
 use crate::bill::period::Period;
 use crate::bill::report::{Account, Ask, Head, Outside, Report, report};
@@ -233,8 +233,12 @@ fn what_the_next_read_will_tell_is_not_yet_unknown() {
     let ledger = ledger(&journal);
     let report = made(&journal, &ledger, span(0, 80_000));
     let unread = report.gpus.iter().map(|gpu| (gpu.unread_ms.0, gpu.uncovered_ms.0));
-    assert_eq!(unread.collect::<Vec<_>>(), [(0, 0), (30_000, 30_000)]);
+    assert_eq!(unread.collect::<Vec<_>>(), [(30_000, 30_000), (30_000, 30_000)]);
     assert!(report.is_known());
+    // No read is awaited for ever.
+    let later = made(&journal, &ledger, span(0, 800_000));
+    assert_eq!(later.gpus[0].unread_ms, Ms(30_000 + PENDING_MS_MAX));
+    assert!(!later.is_known());
     // Without an end that was asked for, it ends where the journal does.
     let mut ask = ask(span(0, 81_000), By::Account, SharePolicy::None);
     ask.period.is_open_ended = true;
@@ -242,6 +246,26 @@ fn what_the_next_read_will_tell_is_not_yet_unknown() {
     // Of a journal that nobody writes any more, the time since is unseen.
     ask.period.span = span(0, 800_000);
     assert_eq!(report_ms(&journal, &ledger, &ask), 800_000);
+}
+
+#[test]
+fn a_row_that_came_since_the_last_mark_says_nothing_of_others_that_its_read_showed() {
+    let parts = |report: &Report| {
+        let gpu = &report.gpus[0];
+        [gpu.alone_ms, gpu.shared_ms, gpu.free_ms, gpu.uncovered_ms].map(|ms| ms.0)
+    };
+    let mut journal = Journal::began(0, 1);
+    journal.mark(50_000, 1);
+    journal.settle(80_000, Row::of("ollama", 1, 60_000, 20_000));
+    let before = made(&journal, &ledger(&journal), span(0, 80_000));
+    assert_eq!(parts(&before), [0, 0, 50_000, 30_000]);
+    assert_eq!(line(&before, "ollama").uncovered_ms, Ms(20_000));
+    // Another one of the same read had no room at once.
+    journal.settle(82_000, Row::of("whisper", 2, 55_000, 15_000));
+    journal.mark(83_000, 1);
+    let after = made(&journal, &ledger(&journal), span(0, 80_000));
+    assert_eq!(parts(&after), [15_000, 10_000, 55_000, 0]);
+    assert!(before.gpus[0].free_ms <= after.gpus[0].free_ms, "nothing is taken back");
 }
 
 #[test]
