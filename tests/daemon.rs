@@ -62,6 +62,9 @@ mod life;
 #[path = "daemon/metered.rs"]
 mod metered;
 #[cfg(test)]
+#[path = "daemon/off.rs"]
+mod off;
+#[cfg(test)]
 #[path = "daemon/points.rs"]
 mod points;
 #[cfg(test)]

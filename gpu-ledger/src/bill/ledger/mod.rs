@@ -353,7 +353,7 @@ impl Ledger {
         if let Some(uuid) = &gap.gpu {
             let gpu = self.gpu(uuid);
             // At its end the GPU answered again; the gap itself is taken off where it is cut.
-            self.sights.answered_until(gpu, gap.to.wall.ms());
+            self.sights.gap(gpu, gap.from.wall.ms(), gap.to.wall.ms());
         }
         self.gaps.push(gap.clone());
     }
@@ -365,7 +365,7 @@ impl Ledger {
             EpochEdge::Began { index, name } => {
                 self.sights.epoch_began(gpu, seq, at_ms, *index, name.clone());
             }
-            EpochEdge::Ended { .. } => self.sights.epoch_ended(gpu, at_ms),
+            EpochEdge::Ended { cause } => self.sights.epoch_ended(gpu, seq, at_ms, *cause),
         }
     }
 

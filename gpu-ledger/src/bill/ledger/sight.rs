@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::bill::gap_spans;
 use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Ms, Span};
+use crate::unknown::GapCause;
 
 /// What is known of one GPU beside its rows.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub struct Sight {
     seen: Vec<Span>,
     /// The stretch that has no end yet, up to the last mark.
     now: Option<Span>,
+    /// What became of the rows that ran when its accounting was found lost; `None` while it is on.
+    rows_over: Option<RowsOver>,
+    /// The last gap of its rows that was told.
+    gap_ms: Option<(u64, u64)>,
     /// The last moment at which a read of it brought an answer, in sight or not: as the last mark
     /// says, and with what came after it.
     answered_ms: (Option<u64>, Option<u64>),
@@ -37,6 +42,17 @@ pub struct Sight {
     doubted: Vec<Span>,
     /// Dead rows in the driver's store at the last read that is noted, and when that was.
     dead_rows: Option<(u64, u64)>,
+}
+
+/// Accounting is lost, and with it every row that ran: the driver throws them away at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowsOver {
+    /// Number of the entry that says so: rows that were entered before are meant.
+    pub(super) seq: u64,
+    /// Up to when they were seen to run.
+    pub(super) last_seen_ms: u64,
+    /// How it was lost.
+    pub(super) cause: GapCause,
 }
 
 impl Sight {
@@ -62,6 +78,17 @@ impl Sight {
     /// Up to when a holder that was not seen to end is known to have held it.
     pub(super) const fn answered_ms(&self) -> Option<u64> {
         self.answered_ms.1
+    }
+
+    /// The same of one with a row: while accounting is not known to be on, no answer shows rows.
+    pub(super) fn rows_answered_ms(&self) -> Option<u64> {
+        let seen = self.seen.last().filter(|_| self.now.is_none());
+        seen.map(|seen| seen.to_ms()).or(self.answered_ms.1)
+    }
+
+    /// What became of a row that an entry of this number says to run, where accounting was lost since.
+    pub(super) fn row_over(&self, seq: u64) -> Option<RowsOver> {
+        self.rows_over.filter(|over| seq < over.seq)
     }
 
     /// Dead rows at the last read that is noted, where that lies in the period.
@@ -122,6 +149,8 @@ impl Sights {
             epoch_seq: None,
             seen: Vec::new(),
             now: None,
+            rows_over: None,
+            gap_ms: None,
             answered_ms: (None, None),
             doubt: (None, None),
             doubted: Vec::new(),
@@ -208,14 +237,20 @@ impl Sights {
         sight.index = Some(index);
         sight.name = name.or_else(|| sight.name.take());
         sight.epoch_seq = Some(seq);
+        // What became of each row that ran before is entered next.
+        sight.rows_over = None;
         if sight.now.is_none() {
             sight.now = Some(Span::at(at_ms));
         }
     }
 
     /// Accounting was found lost; what was not seen just before that is a gap.
-    pub(super) fn epoch_ended(&mut self, gpu: u32, at_ms: u64) {
+    pub(super) fn epoch_ended(&mut self, gpu: u32, seq: u64, at_ms: u64, cause: GapCause) {
         if let Some(sight) = self.of_mut(gpu) {
+            // The gap that was told ahead of this begins with the last read that showed them.
+            let gap = sight.gap_ms.filter(|(_, to)| *to == at_ms);
+            let last_seen_ms = gap.map_or(at_ms, |(from, _)| from);
+            sight.rows_over = Some(RowsOver { seq, last_seen_ms, cause });
             // What was not believed before it went is not believed for having gone.
             let end_ms = if sight.doubt.1.is_some() { 0 } else { at_ms };
             sight.seen.extend(sight.now.take().map(|marked| until(marked, end_ms)));
@@ -247,7 +282,12 @@ impl Sights {
     }
 
     /// A gap ended: there was an answer then, which may have been no more than an empty list.
-    pub(super) fn answered_until(&mut self, gpu: u32, at_ms: u64) {
+    pub(super) fn gap(&mut self, gpu: u32, from_ms: u64, at_ms: u64) {
+        if let Some(sight) = self.of_mut(gpu) {
+            let same = sight.gap_ms.filter(|(_, to)| *to == at_ms);
+            let from_ms = same.map_or(from_ms, |(from, _)| from.min(from_ms));
+            sight.gap_ms = Some((from_ms, at_ms));
+        }
         if self.of(gpu).is_some_and(|sight| sight.doubt.1.is_none()) {
             self.good_until(gpu, at_ms);
         } else if let Some(sight) = self.of_mut(gpu) {

@@ -269,6 +269,45 @@ fn a_row_that_came_since_the_last_mark_says_nothing_of_others_that_its_read_show
 }
 
 #[test]
+fn a_row_that_ran_when_accounting_was_lost_is_over_and_where_it_returns_the_entries_decide() {
+    let of = |journal: &Journal, to_ms| made(journal, &ledger(journal), span(0, to_ms));
+    let mut journal = Journal::began(0, 1);
+    let row = journal.open(1_010, OpenKind::Row, 0, 7, 1_000, program("serve"));
+    journal.open(2_000, OpenKind::Masked, 0, 8, 0, program("xtts"));
+    journal.open(2_000, OpenKind::NoDriverRow, 0, 9, 0, program("voice"));
+    journal.mark(50_000, 1);
+    assert_eq!(of(&journal, 50_000).open.len(), 2);
+    journal.gap(GapCause::AccountingOff, Some(0), 51_000, 52_000, None);
+    journal.epoch_ended(52_000, 0);
+    // Answers that accounting is off go on, and show who holds it without a row.
+    journal.mark(90_000, 1);
+    let off = of(&journal, 90_000);
+    assert!(off.open.is_empty(), "{:?}", off.open);
+    let seen = off.no_driver_row.iter().map(|one| (one.pid.unwrap().0, one.seen_ms, one.lost));
+    let cause = Some(GapCause::AccountingOff);
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [(7, Some(Ms(50_000)), cause), (8, Some(Ms(49_000)), cause), (9, Some(Ms(88_000)), None)]
+    );
+    assert_eq!((off.gpus[0].free_ms, off.gpus[0].uncovered_ms), (Ms(1_000), Ms(39_000)));
+    assert_eq!(line(&off, "serve").open_ms, Ms(0));
+    // An agent that comes while it is off sees no row either.
+    let mut restarted = Journal::began(0, 1);
+    restarted.open(1_010, OpenKind::Row, 0, 7, 1_000, program("serve"));
+    restarted.mark(50_000, 1);
+    restarted.agent_began(60_000);
+    restarted.mark(90_000, 1);
+    assert_eq!(of(&restarted, 90_000).open[0].accrued_ms, Some(Ms(49_000)));
+    // It was final in time, and comes back.
+    journal.epoch_began(95_000, 0);
+    journal.settle(95_000, Row { opened: Some(row), ..Row::of("serve", 7, 1_000, 50_500) });
+    journal.mark(96_000, 1);
+    let on = of(&journal, 96_000);
+    assert_eq!(line(&on, "serve").held_ms, Ms(50_500));
+    assert!(on.no_driver_row.iter().all(|one| one.pid.unwrap().0 != 7), "{:?}", on.no_driver_row);
+}
+
+#[test]
 fn a_bill_of_all_begins_with_the_first_moment_the_journal_is_about() {
     let mut journal = Journal::began(50_000, 1);
     journal.settle(60_000, Row::of("ollama", 1, 40_000, 20_000));
