@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Ended, Ledger, Opened, Settled, Sight, Whose};
+use super::{Ledger, Opened, Settled, Sight, Whose};
 use crate::accounting::Busy;
 use crate::bill::lines::{meets, within};
 use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placing, StartPlace};
@@ -312,30 +312,6 @@ impl Ledger {
         let (gpus, books, gpus_left_out) = ordered(cut, books, wanted);
         let gaps = self.gaps_of(period, wanted);
         Cut { gpus, books, lines, gaps, gpus_left_out }
-    }
-
-    /// When it held the GPU, up to its end or to the last answer about that GPU that would have shown it.
-    fn span_of(&self, seq: u64, opened: &Opened) -> Option<Span> {
-        let sight = self.sights.of(opened.whose.gpu);
-        let answered = || match opened.kind {
-            OpenKind::NoDriverRow => sight.and_then(Sight::answered_ms),
-            OpenKind::Row | OpenKind::Masked => sight.and_then(Sight::rows_answered_ms),
-        };
-        let end_ms = self.end_of(seq, opened).map(|ended| ended.last_seen_ms).or_else(answered)?;
-        Span::new(opened.since_ms(), end_ms)
-    }
-
-    /// Its end, where it has one. A row that ran when accounting was lost is over, whether it was thrown away or
-    /// was final just before: which of the two the driver tells when accounting is on again, and until then there
-    /// is no entry about it.
-    fn end_of(&self, seq: u64, opened: &Opened) -> Option<Ended> {
-        let over = || {
-            let sight = self.sights.of(opened.whose.gpu)?;
-            let over = sight.row_over(seq).filter(|_| opened.kind != OpenKind::NoDriverRow)?;
-            let last_seen_ms = over.last_seen_ms.max(opened.first_seen_ms);
-            Some(Ended { last_seen_ms, cause: Some(over.cause) })
-        };
-        opened.ended.or_else(over)
     }
 
     fn holder(&self, seq: u64, opened: &Opened, span: Option<Span>, line: LineKey) -> Holder {

@@ -9,6 +9,7 @@
 //! Names are interned: a million settlements of a hundred accounts keep a hundred names.
 
 mod cut;
+mod ends;
 mod names;
 mod sight;
 #[cfg(test)]
