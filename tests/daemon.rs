@@ -21,7 +21,6 @@ mod billed;
 #[path = "support/booked.rs"]
 mod booked;
 #[cfg(test)]
-#[expect(dead_code, reason = "what only the tests of the journal need is here as well")]
 #[path = "support/calls.rs"]
 mod calls;
 #[cfg(test)]
@@ -63,11 +62,17 @@ mod life;
 #[path = "daemon/metered.rs"]
 mod metered;
 #[cfg(test)]
+#[path = "daemon/off.rs"]
+mod off;
+#[cfg(test)]
 #[path = "daemon/points.rs"]
 mod points;
 #[cfg(test)]
 #[path = "daemon/reading.rs"]
 mod reading;
+#[cfg(test)]
+#[path = "daemon/ready.rs"]
+mod ready;
 #[cfg(test)]
 #[path = "daemon/reasons.rs"]
 mod reasons;

@@ -1,9 +1,13 @@
 //! A database that somebody holds, a queue that is full, a disk that is full.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use gpu_ledger::journal::Figures;
+use gpu_ledger::journal::keeping::BACKLOG_RESERVE;
 use gpu_ledger::unknown::GapCause;
 
 use crate::billed::Billed;
@@ -13,7 +17,7 @@ use crate::privilege::can_trace;
 use crate::support::{Sim, poll, skip};
 
 /// Somebody else writes the database.
-fn hold(state: &std::path::Path) -> rusqlite::Connection {
+fn hold(state: &Path) -> rusqlite::Connection {
     let other = rusqlite::Connection::open(state.join("ledger.db")).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     other
@@ -71,6 +75,61 @@ fn what_has_no_room_in_the_queue_is_a_gap_and_is_read_and_booked_again() {
     assert_sound(&state);
 }
 
+/// One request of the daemon's socket; nothing where nobody answers any more.
+fn mark(socket: &Path) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.write_all(b"{\"version\":1,\"request\":\"mark\",\"note\":\"lunch\"}\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn when_what_nobody_says_twice_has_no_room_it_ends_and_the_next_one_tells_the_gap() {
+    const TEST: &str =
+        "when_what_nobody_says_twice_has_no_room_it_ends_and_the_next_one_tells_the_gap";
+    if !can_trace(TEST) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let mut daemon = Setup::on(&sim).config("[journal]\nqueue_length = 64\n").start();
+    let state = daemon.state().to_path_buf();
+    let held = hold(&state);
+    let socket = sim.folder().join("run/daemon.sock");
+    // Words that somebody said come once.
+    let mut marks = 0;
+    let status = poll("it ends", || {
+        while daemon.lives() && mark(&socket).is_some_and(|answer| answer.contains("marked")) {
+            marks += 1;
+        }
+        daemon.has_ended()
+    });
+    // As many as it keeps beyond its queue, and then no further: it is a failure, at which the unit starts it anew.
+    assert!(marks >= BACKLOG_RESERVE, "{marks}");
+    assert_eq!(status.code(), Some(1), "{status}");
+    let log = daemon.log();
+    assert!(log.contains("entries that cannot be had again have no room"), "{log}");
+    assert!(log.contains("raise journal.queue_length"), "{log}");
+    drop(daemon);
+    let unit = include_str!("../../gpu-ledger/units/gpu-ledger.service");
+    assert!(unit.lines().any(|line| line == "Restart=on-failure"), "{unit}");
+    let job = sim.work("--ms 10");
+    let pid = job.pid();
+    job.wait();
+    held.execute_batch("ROLLBACK").unwrap();
+    drop(held);
+    let daemon = Setup::on(&sim).start();
+    daemon.until_booked(1);
+    daemon.stop();
+    let books = Books::of(&journal(&state));
+    assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
+    assert_eq!(books.gaps_of(GapCause::AgentDown).len(), 1, "{:?}", books.gaps);
+    let billed = Billed::of(&sim);
+    billed.nameless(pid, "agent-down");
+    billed.gap("agent-down");
+    assert_sound(&state);
+}
+
 #[test]
 fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     const TEST: &str = "a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room";
@@ -80,14 +139,7 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     let sim = Sim::start(&["--gpus", "1"]);
     let setup = Setup::on(&sim);
     let state = sim.folder().join("state");
-    let options = format!("size=12m,mode=0700,uid={0},gid={0}", crate::daemon::NOBODY);
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(&state);
-    if !mount.status().is_ok_and(|status| status.success()) {
-        skip(TEST, "a tmpfs cannot be mounted");
-        return;
-    }
-    let _mounted = Mounted(state.clone());
+    let Some(_mounted) = Mounted::on(&state, TEST) else { return };
     let mut daemon = setup.start();
     assert!(daemon.log().contains("tmpfs"), "{}", daemon.log());
     sim.work("--ms 5").wait();
@@ -135,8 +187,7 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
 }
 
 /// Leaves no room at all.
-fn fill(state: &std::path::Path, name: &str) {
-    use std::io::Write as _;
+fn fill(state: &Path, name: &str) {
     let mut file = std::fs::File::create(state.join(name)).unwrap();
     let mut piece = 1 << 20;
     while piece > 0 {
@@ -146,7 +197,51 @@ fn fill(state: &std::path::Path, name: &str) {
     }
 }
 
-struct Mounted(std::path::PathBuf);
+#[test]
+fn on_a_disk_that_is_full_before_it_starts_it_ends_with_the_remedy_and_the_next_one_tells_the_gap()
+{
+    const TEST: &str = "on_a_disk_that_is_full_before_it_starts_it_ends_with_the_remedy_and_the_next_one_tells_the_gap";
+    if !can_trace(TEST) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let setup = Setup::on(&sim);
+    let state = sim.folder().join("state");
+    let Some(_mounted) = Mounted::on(&state, TEST) else { return };
+    setup.start().stop();
+    fill(&state, "filler");
+    // What it would see could not be kept by whatever it does: so it does not say that it watches.
+    let (status, said) = Setup::on(&sim).run();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("no space left for") && said.contains("free some"), "{said}");
+    let job = sim.work("--ms 10");
+    let pid = job.pid();
+    job.wait();
+    std::fs::remove_file(state.join("filler")).unwrap();
+    let daemon = Setup::on(&sim).start();
+    daemon.until_booked(1);
+    daemon.stop();
+    let billed = Billed::of(&sim);
+    billed.nameless(pid, "agent-down");
+    billed.gap("agent-down");
+    assert_sound(&state);
+}
+
+/// A small file system of its own.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn on(state: &Path, test: &str) -> Option<Self> {
+        let options = format!("size=12m,mode=0700,uid={0},gid={0}", crate::daemon::NOBODY);
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(state);
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(state.to_path_buf()));
+        }
+        skip(test, "a tmpfs cannot be mounted");
+        None
+    }
+}
 
 impl Drop for Mounted {
     fn drop(&mut self) {

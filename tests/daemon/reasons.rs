@@ -1,6 +1,7 @@
 //! Every reason for which a settlement has no name or no price, and every flag of one: provoked, and read on
 //! the bill.
 
+use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use gpu_ledger::journal::Figures;
@@ -266,14 +267,20 @@ fn stepped(us: i64) {
     sim.reads_pass(1);
     server.end();
     daemon.until_booked(2);
+    let now = [("GPU_LEDGER_TEST_CLOCK", clock.as_os_str())];
+    let through_daemon = Billed::through_daemon(&sim, &["--period", "all"], &now);
     let state = daemon.state().to_path_buf();
     daemon.stop();
     assert_sound(&state);
-    let now = [("GPU_LEDGER_TEST_CLOCK", clock.as_os_str())];
     let billed = Billed::over(&sim, &["--period", "all"], &now);
-    if us > 0 {
-        // What a clock that was set back calls the future is in no period up to now.
+    for billed in [&billed, &through_daemon] {
+        // What a clock that was set back calls the future was booked all the same.
         billed.named(before, "nvsim");
+        let behind = &billed.bill["clock_behind"];
+        assert_eq!(behind.is_null(), us > 0, "{behind}");
+        if us < 0 {
+            reaches_beyond_now(&sim, billed, before, &now);
+        }
     }
     let one = billed.named(pid, "server.py");
     assert_eq!(one["dispute"], "clock-step", "{one}");
@@ -282,6 +289,40 @@ fn stepped(us: i64) {
     assert_eq!(line["raw_ms"], one["held_ms"]);
     // Never negative, and none of it in what is priced.
     assert!(billed.bill["span_ms_total"].as_u64().is_some(), "{}", billed.bill);
+}
+
+/// A bill up to the journal's latest moment, which a clock that was set back calls the future.
+fn reaches_beyond_now(sim: &Sim, all: &Billed, before: u32, now: &[(&str, &OsStr)]) {
+    let moment =
+        |value: &serde_json::Value| -> jiff::Timestamp { value.as_str().unwrap().parse().unwrap() };
+    let behind = &all.bill["clock_behind"];
+    let (shown, latest) = (moment(&behind["now"]), moment(&behind["latest"]));
+    assert!(shown < latest, "{behind}");
+    assert!(moment(&all.bill["period"]["until"]) > latest, "{}", all.bill["period"]);
+    // As far as the journal reaches it is a period like any other, and no further.
+    let (since, until) = (shown.to_string(), latest.to_string());
+    let words = ["--since", &since, "--until", &until];
+    let asked = Billed::over(sim, &words, now);
+    asked.named(before, "nvsim");
+    assert!(asked.bill["clock_behind"].is_object());
+    let mut beyond = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    let hour = jiff::SignedDuration::from_hours(1);
+    beyond.args(["bill", "--until"]).arg(latest.saturating_add(hour).unwrap().to_string());
+    beyond.arg("--state-dir").arg(sim.folder().join("state")).envs(now.iter().copied());
+    let output = beyond.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(
+        said.contains("lies in the future") && said.contains("the journal reaches to"),
+        "{said}"
+    );
+    // And people are told.
+    let mut table = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    table.args(["bill", "--period", "all"]).arg("--state-dir").arg(sim.folder().join("state"));
+    let page = table.envs(now.iter().copied()).output().unwrap().stdout;
+    let page = String::from_utf8_lossy(&page);
+    assert!(page.contains("WARNING the clock was set back"), "{page}");
+    assert!(page.contains("nvsim"), "{page}");
 }
 
 #[test]

@@ -174,8 +174,13 @@ fn bill(dir: &StateDir, from_ms: u64, to_ms: u64) {
     let span = Span::new(from_ms, to_ms).unwrap();
     let head = source.read(span, &mut ledger).unwrap();
     told("read_ns", began);
-    let period =
-        Period { span, begins_with_journal: false, is_open_ended: false, zone: TimeZone::UTC };
+    let period = Period {
+        span,
+        begins_with_journal: false,
+        is_open_ended: false,
+        beyond_now: None,
+        zone: TimeZone::UTC,
+    };
     let ask = Ask {
         period,
         by: By::Account,

@@ -420,6 +420,11 @@ impl Agent {
             && self.overflow.is_well()
     }
 
+    /// Whether everything that was learnt had room.
+    pub(crate) const fn is_well(&self) -> bool {
+        self.overflow.is_well()
+    }
+
     /// How many drafts wait.
     pub(crate) fn waiting(&self) -> usize {
         self.backlog.length()

@@ -63,6 +63,8 @@ pub(crate) struct Audit {
     /// Steps since the bills of the journal were made, and how many entries it had then.
     unbilled: u64,
     billed: usize,
+    /// Entries that there were when it was last looked whether anything held is called free.
+    looked_at: usize,
     /// Stretches without an agent: since, until.
     down_since: Option<At>,
     pub(crate) downs: Vec<(At, At)>,
@@ -102,12 +104,18 @@ impl Audit {
             (self.unbilled, self.billed) = (0, self.entries.len());
             self.bills.close(&self.end, &mut world.random)?;
         }
+        let grew = self.looked_at < self.entries.len();
         let Some(agent) = agent else { return Ok(()) };
+        self.reads.append(&mut agent.noted);
+        // What the next mark takes back must not have been said: not at any time, and least while rows have no room.
+        if grew && (self.unbilled == 0 || !agent.is_well()) {
+            self.looked_at = self.entries.len();
+            world.tally.count(Kind::BilledWhileAtWork);
+            self.nothing_held_is_free(world)?;
+        }
         acknowledged(disk, agent)?;
         self.losses_are_gaps(world, agent)?;
-        Self::silence_is_explained(agent)?;
-        self.reads.append(&mut agent.noted);
-        Ok(())
+        Self::silence_is_explained(agent)
     }
 
     /// I1 to I4, I7 and I10, of what was committed since the last step.

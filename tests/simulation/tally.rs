@@ -23,7 +23,7 @@ kinds! {
     AgentBegan, AgentStopped, AgentCrashed, CrashBeforeCommit, CrashAfterCommit, StartedAnew,
     DiskFull, DiskFailed, QueueOverflowed, RowRefused, RowsLostInQueue, Released, Regained,
     Committed, Settled, Named, Nameless, Disputed, Reoffered, OpenEntered, OpenEnded,
-    GapEntered, EpochEntered, Marked, NamedByJournal, ConflictEntered,
+    GapEntered, EpochEntered, Marked, NamedByJournal, ConflictEntered, BilledWhileAtWork,
 }
 
 /// The counts.

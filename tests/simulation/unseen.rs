@@ -44,17 +44,7 @@ impl Audit {
             }
             return Err(format!("row {id:?} {row:?} is missing, and no gap covers its loss"));
         }
-        if world.steps.is_empty() {
-            let gpus: Vec<GpuUuid> = world.cards.iter().map(|card| card.uuid.clone()).collect();
-            let held = world.truth.rows.iter().filter(|(id, row)| {
-                let lost = row
-                    .lost
-                    .is_some_and(|lost| self.is_hidden_by_the_driver(id.0, row, lost, world));
-                let known = !lost || self.booked.contains_key(*id);
-                row.billable && row.fate != Fate::NoEntry && known
-            });
-            self.bills.nothing_held_is_free(&self.end, &gpus, held)?;
-        }
+        self.nothing_held_is_free(world)?;
         let lives = |card: usize, pid: u32| {
             let mut rows = world.truth.rows.range((card, pid, 0)..=(card, pid, u64::MAX));
             rows.any(|(_, row)| row.fate == Fate::Live)
@@ -76,6 +66,22 @@ impl Audit {
             ensure(runs, || format!("entry {seq} is open, and {open:?} runs no more"))?;
         }
         Ok(())
+    }
+
+    /// No moment in which a row held its GPU is called free, by what the journal says so far.
+    pub(super) fn nothing_held_is_free(&self, world: &World) -> Checked {
+        // Where the clock was set, that of the bill says nothing of the truth's.
+        if !world.steps.is_empty() {
+            return Ok(());
+        }
+        let gpus: Vec<GpuUuid> = world.cards.iter().map(|card| card.uuid.clone()).collect();
+        let held = world.truth.rows.iter().filter(|(id, row)| {
+            let lost =
+                row.lost.is_some_and(|lost| self.is_hidden_by_the_driver(id.0, row, lost, world));
+            let known = !lost || self.booked.contains_key(*id);
+            row.billable && row.fate != Fate::NoEntry && known
+        });
+        self.bills.nothing_held_is_free(&self.end, &gpus, held)
     }
 
     /// Whether the GPU answered while accounting was off, in the stretch in which the row began.

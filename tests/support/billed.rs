@@ -22,9 +22,23 @@ impl Billed {
 
     /// Over a period, with variables of the environment.
     pub(crate) fn over(sim: &Sim, period: &[&str], environment: &[(&str, &OsStr)]) -> Self {
+        let state = sim.folder().join("state");
+        Self::by(&[OsStr::new("--state-dir"), state.as_os_str()], period, environment)
+    }
+
+    /// The same of the daemon that runs.
+    pub(crate) fn through_daemon(
+        sim: &Sim,
+        period: &[&str],
+        environment: &[(&str, &OsStr)],
+    ) -> Self {
+        let socket = sim.folder().join("run/daemon.sock");
+        Self::by(&[OsStr::new("--socket"), socket.as_os_str()], period, environment)
+    }
+
+    fn by(source: &[&OsStr], period: &[&str], environment: &[(&str, &OsStr)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
-        command.args(["bill", "--by", "process", "--format", "json"]).args(period);
-        command.arg("--state-dir").arg(sim.folder().join("state"));
+        command.args(["bill", "--by", "process", "--format", "json"]).args(period).args(source);
         command.envs(environment.iter().copied()).stdin(Stdio::null());
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

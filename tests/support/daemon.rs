@@ -192,8 +192,8 @@ impl Daemon<'_> {
         poll(what, || self.log().contains(what).then_some(()));
     }
 
-    /// Waits until it has told the service manager this, and forgets what it told before.
-    pub(crate) fn until_told(&mut self, what: &str) {
+    /// Waits until it has told the service manager this; everything that it told since this was last asked.
+    pub(crate) fn until_told(&mut self, what: &str) -> String {
         let began = Instant::now();
         let mut buffer = [0; 4_096];
         while !self.told.contains(what) {
@@ -206,7 +206,7 @@ impl Daemon<'_> {
             }
             assert!(began.elapsed() < PATIENCE, "waited in vain for {what}:\n{}", self.log());
         }
-        self.told.clear();
+        std::mem::take(&mut self.told)
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {

@@ -51,8 +51,8 @@ pub enum PeriodError {
         Timestamp::UNIX_EPOCH
     )]
     BeforeCalendar,
-    /// It reaches into the future.
-    #[error("{option} {moment} lies in the future (it is {now}); {remedy}")]
+    /// It reaches into the future, and the journal does not.
+    #[error("{option} {moment} lies in the future (it is {now}{}); {remedy}", reaching(latest.as_deref()))]
     Future {
         /// Which option.
         option: &'static str,
@@ -60,6 +60,8 @@ pub enum PeriodError {
         moment: String,
         /// Now.
         now: String,
+        /// The latest moment that the journal speaks of, where that is later than now.
+        latest: Option<String>,
         /// What to do.
         remedy: &'static str,
     },
@@ -73,6 +75,10 @@ pub enum PeriodError {
 
 fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!(" ({why})") }
+}
+
+fn reaching(latest: Option<&str>) -> String {
+    latest.map_or_else(String::new, |latest| format!(", and the journal reaches to {latest}"))
 }
 
 /// A period as it was asked for.
@@ -91,6 +97,10 @@ pub struct Asked {
 pub struct Standpoint {
     /// Now.
     pub now: Timestamp,
+    /// The latest moment that the journal speaks of, in ms since 1970, where that is later than now: the clock
+    /// was set back since it was written, or is behind the clock that it was written by. What was booked then is
+    /// no less booked.
+    pub latest_ms: Option<u64>,
     /// Where days begin.
     pub zone: TimeZone,
 }
@@ -104,11 +114,40 @@ pub struct Period {
     pub begins_with_journal: bool,
     /// Whether its end was not asked for: it is then now, or the moment up to which the journal speaks.
     pub is_open_ended: bool,
+    /// It ends later than now, as the journal does.
+    pub beyond_now: Option<Beyond>,
     /// The zone.
     pub zone: TimeZone,
 }
 
+/// Why a period ends later than now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beyond {
+    /// Now, by the clock of whoever asks, in ms since 1970.
+    pub now_ms: u64,
+    /// The latest moment that the journal speaks of.
+    pub latest_ms: u64,
+}
+
 impl Standpoint {
+    /// What has to be read of a journal to know the period: everything from its beginning on where it does not
+    /// end before now, as only the journal says whether it speaks of later moments.
+    ///
+    /// # Errors
+    /// Those of [`Self::period`] that no journal can lift.
+    pub fn reading(&self, asked: &Asked) -> Result<Span, PeriodError> {
+        let span = Self { latest_ms: Some(u64::MAX), ..self.clone() }.period(asked)?.span;
+        let is_over = span.to_ms() <= milliseconds(self.now);
+        let to_ms = if is_over { span.to_ms() } else { u64::MAX };
+        Ok(Span::new(span.from_ms(), to_ms).unwrap_or(span))
+    }
+
+    /// The last moment at which a period may end.
+    fn end(&self) -> Timestamp {
+        let latest = self.latest_ms.map(|latest| moment_of(latest.saturating_add(1)));
+        latest.map_or(self.now, |after| after.max(self.now))
+    }
+
     /// The period that is meant; without any word, today.
     ///
     /// # Errors
@@ -121,14 +160,20 @@ impl Standpoint {
                 let since = since.as_deref().unwrap_or("today");
                 let until =
                     until.as_deref().map(|word| self.moment("--until", word)).transpose()?;
-                (self.moment("--since", since)?, until)
+                (self.moment("--since", since)?, until.map_or(Until::Open, Until::Asked))
             }
         };
-        let remedy = "give a moment that has passed";
-        self.refuse_future("--since", since, remedy)?;
-        let is_open_ended = until.is_none();
-        let until = until.unwrap_or(self.now);
-        self.refuse_future("--until", until, "leave it out to bill everything up to now")?;
+        self.refuse_future("--since", since, "give a moment that has passed")?;
+        let is_open_ended = !matches!(until, Until::Asked(_));
+        let until = match until {
+            Until::Asked(until) => {
+                let remedy = "leave it out to bill everything up to now";
+                self.refuse_future("--until", until, remedy)?;
+                until
+            }
+            Until::Open => self.end(),
+            Until::OpenBefore(limit) => self.end().min(limit),
+        };
         // What begins earlier is cut there; what ends earlier is nothing, and not the wrong way round.
         if until <= Timestamp::UNIX_EPOCH && since < until {
             return Err(PeriodError::BeforeCalendar);
@@ -139,6 +184,10 @@ impl Standpoint {
                 span,
                 begins_with_journal: asked.period.as_deref() == Some(ALL),
                 is_open_ended,
+                beyond_now: self
+                    .latest_ms
+                    .filter(|_| until > self.now)
+                    .map(|latest_ms| Beyond { now_ms: milliseconds(self.now), latest_ms }),
                 zone: self.zone.clone(),
             }),
             None => Err(PeriodError::NoLength { since: self.show(since), until: self.show(until) }),
@@ -146,11 +195,11 @@ impl Standpoint {
     }
 
     /// A day, a month or a year as a whole; of one that is not over, what has passed of it.
-    fn stretch(&self, word: &str) -> Result<(Timestamp, Option<Timestamp>), PeriodError> {
+    fn stretch(&self, word: &str) -> Result<(Timestamp, Until), PeriodError> {
         let refused = || PeriodError::Stretch(word.to_owned());
         let today = self.now.to_zoned_datetime(self.zone.clone()).date();
         let bounds = match word {
-            ALL => return Ok((Timestamp::UNIX_EPOCH, None)),
+            ALL => return Ok((Timestamp::UNIX_EPOCH, Until::Open)),
             "today" => Some((today, today.tomorrow())),
             "yesterday" => today.yesterday().ok().map(|day| (day, day.tomorrow())),
             _ => calendar(word).map(|(first, next)| (first, Ok(next))),
@@ -158,7 +207,8 @@ impl Standpoint {
         let (first, next) = bounds.ok_or_else(refused)?;
         let begins = self.start_of(first).map_err(|_| refused())?;
         let ends = next.and_then(|next| self.start_of(next)).map_err(|_| refused())?;
-        Ok((begins, (ends <= self.now).then_some(ends)))
+        let is_over = ends <= self.now;
+        Ok((begins, if is_over { Until::Asked(ends) } else { Until::OpenBefore(ends) }))
     }
 
     fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
@@ -178,7 +228,8 @@ impl Standpoint {
         }
         // With a zone of its own (RFC 9557), which a plain timestamp and a plain time would pass over.
         if word.contains('[') {
-            let zoned = word.parse::<ZonedDateTime>().map_err(|error| refused(error.to_string()))?;
+            let zoned =
+                word.parse::<ZonedDateTime>().map_err(|error| refused(error.to_string()))?;
             return Ok(zoned.timestamp());
         }
         if let Ok(moment) = word.parse::<Timestamp>() {
@@ -219,11 +270,12 @@ impl Standpoint {
         remedy: &'static str,
     ) -> Result<(), PeriodError> {
         // A clock that is compared with itself: what was asked for as now is not in the future.
-        if moment <= self.now {
+        if moment <= self.end() {
             return Ok(());
         }
         let (moment, now) = (self.show(moment), self.show(self.now));
-        Err(PeriodError::Future { option, moment, now, remedy })
+        let latest = self.latest_ms.map(|latest| self.show(moment_of(latest)));
+        Err(PeriodError::Future { option, moment, now, latest, remedy })
     }
 
     fn show(&self, moment: Timestamp) -> String {
@@ -233,6 +285,17 @@ impl Standpoint {
     fn zone_name(&self) -> String {
         zone_name(&self.zone)
     }
+}
+
+/// Where a period ends.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// There.
+    Asked(Timestamp),
+    /// Where time or the journal does.
+    Open,
+    /// The same, but there at the latest.
+    OpenBefore(Timestamp),
 }
 
 /// The first day of what is written as a day, a month or a year, and the first day after it.
@@ -298,167 +361,5 @@ pub fn zone_name(zone: &TimeZone) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR_MS: u64 = 3_600_000;
-
-    /// The rule of central Europe, so that no zone file of this machine is needed.
-    fn berlin() -> TimeZone {
-        TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
-    }
-
-    fn at(now: &str, zone: TimeZone) -> Standpoint {
-        Standpoint { now: now.parse().unwrap(), zone }
-    }
-
-    fn asked(since: &str, until: &str) -> Asked {
-        let word = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        Asked { since: word(since), until: word(until), period: None }
-    }
-
-    fn whole(word: &str) -> Asked {
-        Asked { period: Some(word.to_owned()), ..Asked::default() }
-    }
-
-    fn shown(standpoint: &Standpoint, asked: &Asked) -> (String, String, u64) {
-        let period = standpoint.period(asked).unwrap();
-        let show = |ms| moment_of(ms).to_string();
-        let span = period.span;
-        (show(span.from_ms()), show(span.to_ms()), span.length().0)
-    }
-
-    #[test]
-    fn without_a_word_it_is_today_until_now() {
-        let here = at("2026-11-30T05:38:50Z", berlin());
-        let (since, until, _) = shown(&here, &Asked::default());
-        assert_eq!((&*since, &*until), ("2026-11-29T23:00:00Z", "2026-11-30T05:38:50Z"));
-        assert!(here.period(&Asked::default()).unwrap().is_open_ended);
-    }
-
-    #[test]
-    fn every_word_for_a_moment_is_understood() {
-        let here = at("2026-11-30T05:38:50Z", berlin());
-        let cases = [
-            ("2026-10-01T12:00:00Z", "2026-10-01T12:00:00Z"),
-            ("2026-10-01T12:00:00+02:00", "2026-10-01T10:00:00Z"),
-            ("2026-10-01T12:00", "2026-10-01T10:00:00Z"),
-            ("2026-10-01 12:00:30", "2026-10-01T10:00:30Z"),
-            ("2026-10-01", "2026-09-30T22:00:00Z"),
-            ("2026-10", "2026-09-30T22:00:00Z"),
-            ("2026", "2025-12-31T23:00:00Z"),
-            ("yesterday", "2026-11-28T23:00:00Z"),
-            ("24h", "2026-11-29T05:38:50Z"),
-            ("1h30m", "2026-11-30T04:08:50Z"),
-            ("7d", "2026-11-23T05:38:50Z"),
-        ];
-        for (word, expected) in cases {
-            assert_eq!(shown(&here, &asked(word, "")).0, expected, "{word}");
-        }
-        // Seven days of the calendar: one of them had 25 hours.
-        let later = at("2026-10-28T05:00:00Z", berlin());
-        assert_eq!(shown(&later, &asked("7d", "")).0, "2026-10-21T04:00:00Z");
-    }
-
-    #[test]
-    fn a_day_on_which_the_clock_changes_has_its_true_length() {
-        let here = at("2026-11-30T05:38:50Z", berlin());
-        for (since, until, hours) in [
-            ("2026-03-29", "2026-03-30", 23),
-            ("2026-10-25", "2026-10-26", 25),
-            ("2026-10-24", "2026-10-25", 24),
-        ] {
-            assert_eq!(shown(&here, &asked(since, until)).2, hours * HOUR_MS, "{since}");
-            assert_eq!(shown(&here, &whole(since)).2, hours * HOUR_MS, "{since}");
-        }
-        assert_eq!(shown(&here, &whole("2026-10")).2, (31 * 24 + 1) * HOUR_MS);
-        assert_eq!(shown(&here, &whole("2025")).2, 365 * 24 * HOUR_MS);
-    }
-
-    #[test]
-    fn a_midnight_that_does_not_exist_begins_when_the_clock_goes_on() {
-        // Springs forward at midnight on the last Sunday of March.
-        let zone = TimeZone::posix("EET-2EEST,M3.5.0/0,M10.5.0/0").unwrap();
-        let here = at("2026-11-30T05:38:50Z", zone);
-        assert_eq!(shown(&here, &whole("2026-03-29")).2, 23 * HOUR_MS);
-    }
-
-    #[test]
-    fn a_whole_that_is_not_over_ends_now() {
-        let here = at("2026-11-30T05:38:50Z", TimeZone::UTC);
-        let period = here.period(&whole("2026-11")).unwrap();
-        assert!(period.is_open_ended);
-        assert_eq!(period.span.to_ms(), milliseconds(here.now));
-        assert!(!here.period(&whole("yesterday")).unwrap().is_open_ended);
-        assert!(here.period(&whole("all")).unwrap().begins_with_journal);
-    }
-
-    #[test]
-    fn what_is_no_period_is_refused_with_what_to_type() {
-        let here = at("2026-11-30T05:38:50Z", TimeZone::UTC);
-        let refused = |asked: &Asked| here.period(asked).unwrap_err().to_string();
-        let cases = [
-            (asked("soon", ""), "--since \"soon\" is no moment; give a moment such as"),
-            (asked("2026-13", ""), "is no moment"),
-            (asked("2026-02-30", ""), "is no moment"),
-            (asked("-1h", ""), "is no moment"),
-            (asked("", "tomorrow"), "--until \"tomorrow\" is no moment"),
-            (asked("2026-10-02", "2026-10-01"), "is reversed; give --until a moment after --since"),
-            (asked("2026-10-02", "2026-10-02"), "is empty"),
-            (asked("now", ""), "is empty"),
-            (
-                asked("2027", ""),
-                "lies in the future (it is 2026-11-30 05:38:50 UTC); give a moment",
-            ),
-            (asked("", "2026-12-01"), "leave it out to bill everything up to now"),
-            (whole("7d"), "--period \"7d\" is no period"),
-            (whole("0000"), "ends before 1970-01-01T00:00:00Z, where the calendar of a journal"),
-            (whole("1969-12"), "where the calendar of a journal begins; give a later one"),
-            (asked("1960", "1961"), "where the calendar of a journal begins"),
-            (asked("1961", "1960"), "is reversed"),
-            (whole("2026-12"), "--since 2026-12-01 00:00:00 UTC lies in the future"),
-        ];
-        for (asked, expected) in cases {
-            let text = refused(&asked);
-            assert!(text.contains(expected), "{asked:?}: {text}");
-        }
-        let both = Asked { period: Some("2026".to_owned()), ..asked("today", "") };
-        assert_eq!(here.period(&both), Err(PeriodError::Both));
-    }
-
-    #[test]
-    fn a_clock_that_shows_an_hour_twice_needs_its_offset() {
-        let here = at("2026-11-30T05:38:50Z", berlin());
-        let refused = here.period(&asked("2026-10-25T02:30", "")).unwrap_err().to_string();
-        assert!(refused.contains("twice or never; give its offset"), "{refused}");
-        assert!(here.period(&asked("2026-10-25T02:30+01:00", "")).is_ok());
-    }
-
-    #[test]
-    fn a_moment_with_a_zone_of_its_own_is_in_that_zone_or_refused() {
-        let here = at("2026-11-30T05:38:50Z", TimeZone::get("Asia/Tokyo").unwrap());
-        let since = |word: &str| here.period(&asked(word, "")).map(|period| period.span.from_ms());
-        let at_berlin = since("2026-11-29T23:00:00Z");
-        assert!(at_berlin.is_ok());
-        for word in ["2026-11-30T00:00:00[Europe/Berlin]", "2026-11-30T00:00+01:00[Europe/Berlin]"] {
-            assert_eq!(since(word), at_berlin, "{word}");
-        }
-        for word in [
-            "2026-11-30T00:00:00[Nonsense/Zone]",
-            "2026-11-30T00:00:00[u-ca=hebrew]",
-            "2026-11-30T00:00:00+01:00[America/New_York]",
-        ] {
-            let refused = since(word).unwrap_err().to_string();
-            assert!(refused.contains("is no moment ("), "{refused}");
-        }
-    }
-
-    #[test]
-    fn the_zone_is_named() {
-        assert_eq!(zone_name(&TimeZone::UTC), "UTC");
-        assert_eq!(
-            show("2026-07-01T00:00:00.25Z".parse().unwrap(), &berlin()),
-            "2026-07-01 02:00:00.250 CEST"
-        );
-    }
-}
+#[path = "period_tests.rs"]
+mod tests;

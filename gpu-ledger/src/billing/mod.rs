@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 
 use crate::bill::ledger::Ledger;
-use crate::bill::period::{ALL, Asked, Period, PeriodError, Standpoint, moment_of};
+use crate::bill::period::{ALL, Asked, Standpoint, moment_of};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
 use crate::bill::{By, SharePolicy, Totals, chosen_gpus, journal_line, table, text};
 use crate::clock::Clock;
@@ -90,9 +90,13 @@ pub struct BillOptions {
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     let output = Output::open(options.output.clone(), true)?;
-    let period = period(options)?;
+    let (asked, mut standpoint) = (asked(options), standpoint(options));
     let mut ledger = Ledger::new();
-    let head = source.read(period.span, &mut ledger)?;
+    let head = source.read(standpoint.reading(&asked)?, &mut ledger)?;
+    // What was entered since the asking is no sign that a clock was set.
+    let read_at_ms = options.clock.now().wall.ms();
+    standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
+    let period = standpoint.period(&asked)?;
     let mut outside = source.outside(&ledger)?;
     let mut uids = ledger.uids();
     uids.extend(outside.reading.only_uid);
@@ -133,15 +137,18 @@ fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
     named.collect()
 }
 
-fn period(options: &BillOptions) -> Result<Period, PeriodError> {
+fn standpoint(options: &BillOptions) -> Standpoint {
     let now = moment_of(options.clock.now().wall.ms());
-    let standpoint = Standpoint { now, zone: options.zone.clone() };
+    Standpoint { now, latest_ms: None, zone: options.zone.clone() }
+}
+
+fn asked(options: &BillOptions) -> Asked {
     let is_unasked = options.asked == Asked::default();
     if options.format == Format::Line && is_unasked {
         // The line is cumulative: without a period it is about everything that was ever booked.
-        return standpoint.period(&Asked { period: Some(ALL.to_owned()), ..Asked::default() });
+        return Asked { period: Some(ALL.to_owned()), ..Asked::default() };
     }
-    standpoint.period(&options.asked)
+    options.asked.clone()
 }
 
 /// The one-line form, of the period's settlements.

@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use super::fresh::Fresh;
 use super::notify::Manager;
 use super::queue::Queue;
+use super::ready::Readiness;
 use super::socket::{CALLS_MAX, Socket};
 use super::writer::Writer;
-use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, READ_PATIENCE, every, meters, start, tally};
+use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::config::Config;
 use crate::journal::draft::{Drafter, Left};
@@ -59,6 +60,7 @@ impl Daemon {
         let mut daemon = Self {
             options: options.clone(),
             config,
+            readiness: Readiness::reading(clock.now().boot),
             clock,
             manager,
             observer,
@@ -72,7 +74,6 @@ impl Daemon {
             meters,
             forgotten_told: BTreeSet::new(),
             marks,
-            starting: None,
             driver_retry: Instant::now() + DRIVER_RETRY_MIN,
             driver_patience: DRIVER_RETRY_MIN,
             lacks,
@@ -120,7 +121,7 @@ impl Daemon {
             Ok(()) => self.driver_opened(),
             Err(unknown) => self.driver_missing(&unknown),
         }
-        self.starting = Some((self.clock.now().boot, Instant::now() + READ_PATIENCE));
+        self.readiness = Readiness::reading(self.clock.now().boot);
         self.observer.want_reads(true, true);
         self.turn(None)
     }

@@ -107,7 +107,7 @@ impl Daemon {
             }
         }
         let is_due = self.fresh.owed && self.fresh.is_older_than(EPOCH_MARKS_APART);
-        if is_due && self.starting.is_none() {
+        if is_due && !self.readiness.is_reading() {
             self.mark(None);
         }
     }

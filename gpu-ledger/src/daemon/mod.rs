@@ -24,6 +24,7 @@ mod options;
 mod overflow;
 mod places;
 mod queue;
+mod ready;
 mod request;
 mod rows;
 mod signals;
@@ -49,6 +50,7 @@ use self::notify::Manager;
 pub(crate) use self::offline::offline_status;
 pub use self::options::{DaemonOptions, LogFilter};
 use self::queue::Queue;
+use self::ready::Readiness;
 use self::request::Call;
 pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
 use self::signals::{Asked, Signals};
@@ -62,7 +64,6 @@ use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
 use crate::observer::{DRAIN_INTERVAL, Observer, ReleaseError, Wake};
-use crate::unit::BootNs;
 use crate::unknown::Unknown;
 
 /// The first read of every GPU must be there within this time, or it is said that it is not; the last
@@ -120,8 +121,7 @@ struct Daemon {
     /// What was logged of what is dropped under a bound.
     forgotten_told: BTreeSet<Forgotten>,
     marks: Interval,
-    /// The first reads were asked for then; `None` once it is ready.
-    starting: Option<(BootNs, Instant)>,
+    readiness: Readiness,
     /// When the driver is tried again.
     driver_retry: Instant,
     /// How long after the last time.
@@ -174,7 +174,7 @@ impl Daemon {
                     }
                     self.acknowledge()?;
                 }
-                _ = self.marks.tick() => self.mark(None),
+                _ = self.marks.tick() => { self.mark(None); }
                 _ = self.meters.tick() => self.publish(),
                 _ = watchdog.tick() => self.tell_watchdog(),
                 Some(call) = self.calls.recv() => self.serve(call).await?,
@@ -203,22 +203,9 @@ impl Daemon {
         }
     }
 
-    /// Ready once coverage began and every GPU's first read was tried.
-    fn get_ready(&mut self) {
-        let Some((asked, deadline)) = self.starting else { return };
-        let mut gpus = self.observer.host().gpus().values();
-        let all = gpus.all(|gpu| gpu.was_read_after(asked) || gpu.is_stalled());
-        if all || Instant::now() >= deadline {
-            self.starting = None;
-            self.mark(None);
-            self.manager.tell("READY=1\nSTATUS=watching");
-            tracing::info!("watching");
-        }
-    }
-
     /// A driver that is not there may come.
     async fn see_to_the_driver(&mut self) -> anyhow::Result<()> {
-        if self.starting.is_some() || Instant::now() < self.driver_retry {
+        if self.readiness.is_reading() || Instant::now() < self.driver_retry {
             return Ok(());
         }
         if self.is_all_released() || (!self.reopens && !self.observer.needs_driver()) {

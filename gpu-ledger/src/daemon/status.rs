@@ -189,7 +189,7 @@ impl Daemon {
             daemon: Some(DaemonStatus {
                 pid: std::process::id(),
                 version: env!("CARGO_PKG_VERSION"),
-                ready: self.starting.is_none(),
+                ready: self.readiness.is_told(),
             }),
             coverage: self.coverage_status(host),
             gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
@@ -311,7 +311,7 @@ impl Daemon {
         let events = self.lacks.iter().map(ToString::to_string);
         Health::of(&Vitals {
             // At the start nothing can have been read yet.
-            read_ages: if self.starting.is_some() { Vec::new() } else { read_ages.collect() },
+            read_ages: if self.readiness.is_reading() { Vec::new() } else { read_ages.collect() },
             driver_lacks: self.driver_lack.as_ref().map(ToString::to_string),
             events_lack: events.reduce(|all, one| format!("{all}, {one}")),
             journal_lacks: lack,

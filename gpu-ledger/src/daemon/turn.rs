@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Daemon;
 use super::writer::Condition;
+use crate::clock::Stamp;
 use crate::config::OnLoss;
 use crate::host::News;
 use crate::journal::draft::Pending;
@@ -60,12 +61,14 @@ impl Daemon {
         self.lost_for_good = self.lost_for_good.saturating_add(refused.for_good);
     }
 
-    /// Enters that everything up to now was seen.
-    pub(super) fn mark(&mut self, note: Option<Arc<str>>) {
+    /// Enters that everything up to now was seen; the mark's moment.
+    pub(super) fn mark(&mut self, note: Option<Arc<str>>) -> Stamp {
         let mut mark = self.drafter.mark(self.observer.host(), note);
         self.overflow.hold_back(&mut mark);
-        self.fresh.marked(mark.draft.at.stamp);
+        let at = mark.draft.at.stamp;
+        self.fresh.marked(at);
         self.keep(vec![mark]);
+        at
     }
 
     /// The host may forget whose rows are on the disk.

@@ -256,7 +256,7 @@ impl Ledger {
         let holders: Vec<(u64, &Opened, Option<Span>)> = self
             .opened
             .iter()
-            .map(|(seq, opened)| (*seq, opened, self.span_of(opened)))
+            .map(|(seq, opened)| (*seq, opened, self.span_of(*seq, opened)))
             .filter(|(_, opened, span)| match span {
                 Some(span) => meets(*span, period),
                 None => within(opened.first_seen_ms, period),
@@ -315,14 +315,8 @@ impl Ledger {
         Cut { gpus, books, lines, gaps, gpus_left_out }
     }
 
-    /// When it held the GPU, up to its end or to the last answer about that GPU.
-    fn span_of(&self, opened: &Opened) -> Option<Span> {
-        let answered = || self.sights.of(opened.whose.gpu).and_then(Sight::answered_ms);
-        let end_ms = opened.ended.map(|ended| ended.last_seen_ms).or_else(answered)?;
-        Span::new(opened.since_ms(), end_ms)
-    }
-
     fn holder(&self, seq: u64, opened: &Opened, span: Option<Span>, line: LineKey) -> Holder {
+        let ended = self.end_of(seq, opened);
         let unknown = || Account::Unattributed(NamelessReason::EventLost);
         Holder {
             seq,
@@ -331,8 +325,8 @@ impl Ledger {
             start: opened.start,
             first_seen_ms: opened.first_seen_ms,
             span,
-            is_over: opened.ended.is_some(),
-            lost: opened.ended.and_then(|ended| ended.cause),
+            is_over: ended.is_some(),
+            lost: ended.and_then(|ended| ended.cause),
             line,
             account: self.accounts.name(opened.whose.account).cloned().unwrap_or_else(unknown),
             program: opened.whose.program.and_then(|program| self.programs.name(program)).cloned(),

@@ -9,6 +9,7 @@
 //! Names are interned: a million settlements of a hundred accounts keep a hundred names.
 
 mod cut;
+mod ends;
 mod names;
 mod sight;
 #[cfg(test)]
@@ -141,6 +142,13 @@ impl Ledger {
     #[must_use]
     pub const fn as_of_ms(&self) -> Option<u64> {
         self.sights.as_of_ms()
+    }
+
+    /// The latest moment at which any entry taken was made, in ms since 1970; `None` before the first. Later than
+    /// [`Self::as_of_ms`] where the wall clock was set back since.
+    #[must_use]
+    pub const fn latest_ms(&self) -> Option<u64> {
+        self.sights.latest_ms()
     }
 
     /// Whether the agent was at work when the last entry was made.
@@ -279,7 +287,7 @@ impl Ledger {
             busy: figures.busy.clone(),
             memory_peak: figures.memory_peak,
         };
-        // The read that showed it final had every holder's row in sight up to the span's end.
+        // The read that showed it final had an answer.
         if let (Some(span), None) = (settled.placing().span(), settled.dispute) {
             self.sights.good_until(gpu, span.to_ms().min(settled.read_at_ms));
         }
@@ -345,8 +353,8 @@ impl Ledger {
     fn take_gap(&mut self, gap: &Gap) {
         if let Some(uuid) = &gap.gpu {
             let gpu = self.gpu(uuid);
-            // At its end the GPU was in sight again; the gap itself is taken off where it is cut.
-            self.sights.answered_until(gpu, gap.to.wall.ms());
+            // At its end the GPU answered again; the gap itself is taken off where it is cut.
+            self.sights.gap(gpu, gap.from.wall.ms(), gap.to.wall.ms());
         }
         self.gaps.push(gap.clone());
     }
@@ -358,7 +366,7 @@ impl Ledger {
             EpochEdge::Began { index, name } => {
                 self.sights.epoch_began(gpu, seq, at_ms, *index, name.clone());
             }
-            EpochEdge::Ended { .. } => self.sights.epoch_ended(gpu, at_ms),
+            EpochEdge::Ended { cause } => self.sights.epoch_ended(gpu, seq, at_ms, *cause),
         }
     }
 

@@ -1,14 +1,18 @@
 //! When each GPU was in sight: from the agent's own edges, the GPU's epochs and its good reads.
 //!
-//! A GPU is in sight from the beginning of an epoch, while the agent is at work, to its last good read. So
-//! it is never in sight before it was ever seen, after the last good read, or while nobody looked. Nor since
-//! its list is empty and nobody could say that it really is: until a later one proves more, it may as well be held.
+//! A GPU is in sight from the beginning of an epoch, while the agent is at work, to its last good read that a mark
+//! names. So it is never in sight before it was ever seen, after that read, or while nobody looked. Nor since its
+//! list is empty and nobody could say that it really is: until a later one proves more, it may as well be held.
+//!
+//! That a row was entered since the last mark says nothing of the others that the same read showed: they may have
+//! found no room on their way to the journal, and are asked for again. Marks alone wait for that.
 
 use std::sync::Arc;
 
 use crate::bill::gap_spans;
 use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Ms, Span};
+use crate::unknown::GapCause;
 
 /// What is known of one GPU beside its rows.
 #[derive(Clone, Debug)]
@@ -23,8 +27,12 @@ pub struct Sight {
     pub(super) epoch_seq: Option<u64>,
     /// Closed stretches in which it was in sight.
     seen: Vec<Span>,
-    /// The stretch that has no end yet, up to the last mark, and up to what came after it.
-    now: Option<(Span, Span)>,
+    /// The stretch that has no end yet, up to the last mark.
+    now: Option<Span>,
+    /// What became of the rows that ran when its accounting was found lost; `None` while it is on.
+    rows_over: Option<RowsOver>,
+    /// The last gap of its rows that was told.
+    gap_ms: Option<(u64, u64)>,
     /// The last moment at which a read of it brought an answer, in sight or not: as the last mark
     /// says, and with what came after it.
     answered_ms: (Option<u64>, Option<u64>),
@@ -36,11 +44,22 @@ pub struct Sight {
     dead_rows: Option<(u64, u64)>,
 }
 
+/// Accounting is lost, and with it every row that ran: the driver throws them away at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowsOver {
+    /// Number of the entry that says so: rows that were entered before are meant.
+    pub(super) seq: u64,
+    /// Up to when they were seen to run.
+    pub(super) last_seen_ms: u64,
+    /// How it was lost.
+    pub(super) cause: GapCause,
+}
+
 impl Sight {
     /// The agent's run is over: what came after its last mark is not proof of what was seen, since a
     /// reader of a part of the journal is not given it.
     fn close(&mut self) {
-        self.seen.extend(self.now.take().map(|(marked, _)| marked));
+        self.seen.extend(self.now.take());
         self.answered_ms.1 = self.answered_ms.0;
         self.doubted.extend(self.doubt.0.take());
         self.doubt.1 = None;
@@ -53,12 +72,23 @@ impl Sight {
     }
 
     fn spans(&self) -> impl Iterator<Item = Span> {
-        self.seen.iter().copied().chain(self.now.map(|(_, now)| now))
+        self.seen.iter().copied().chain(self.now)
     }
 
     /// Up to when a holder that was not seen to end is known to have held it.
     pub(super) const fn answered_ms(&self) -> Option<u64> {
         self.answered_ms.1
+    }
+
+    /// The same of one with a row: while accounting is not known to be on, no answer shows rows.
+    pub(super) fn rows_answered_ms(&self) -> Option<u64> {
+        let seen = self.seen.last().filter(|_| self.now.is_none());
+        seen.map(|seen| seen.to_ms()).or(self.answered_ms.1)
+    }
+
+    /// What became of a row that an entry of this number says to run, where accounting was lost since.
+    pub(super) fn row_over(&self, seq: u64) -> Option<RowsOver> {
+        self.rows_over.filter(|over| seq < over.seq)
     }
 
     /// Dead rows at the last read that is noted, where that lies in the period.
@@ -77,7 +107,7 @@ impl Sight {
     /// The end of the period that the next read will tell of: after the last good read of a GPU
     /// that is still being read.
     pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Ms {
-        let Some((_, now)) = self.now else { return Ms::ZERO };
+        let Some(now) = self.now else { return Ms::ZERO };
         // It was read, and not believed: that is no matter of waiting.
         if self.doubt.1.is_some() {
             return Ms::ZERO;
@@ -85,7 +115,9 @@ impl Sight {
         if as_of_ms.saturating_sub(now.to_ms()) > pending_ms_max {
             return Ms::ZERO;
         }
-        let tail = Span::new(now.to_ms(), period.to_ms().max(now.to_ms()));
+        // No read is awaited for longer than that: the rest is merely not seen.
+        let end_ms = period.to_ms().min(as_of_ms.saturating_add(pending_ms_max));
+        let tail = Span::new(now.to_ms(), end_ms.max(now.to_ms()));
         tail.and_then(|tail| tail.overlap(period)).map_or(Ms::ZERO, Span::length)
     }
 }
@@ -104,6 +136,7 @@ pub(super) struct Sights {
     gpus: Vec<Sight>,
     runs: Vec<Run>,
     learnt_ms: Option<u64>,
+    latest_ms: Option<u64>,
 }
 
 impl Sights {
@@ -116,6 +149,8 @@ impl Sights {
             epoch_seq: None,
             seen: Vec::new(),
             now: None,
+            rows_over: None,
+            gap_ms: None,
             answered_ms: (None, None),
             doubt: (None, None),
             doubted: Vec::new(),
@@ -142,8 +177,14 @@ impl Sights {
     }
 
     /// The last entry was made at this moment.
-    pub(super) const fn learnt(&mut self, at_ms: u64) {
+    pub(super) fn learnt(&mut self, at_ms: u64) {
         self.learnt_ms = Some(at_ms);
+        self.latest_ms = self.latest_ms.max(Some(at_ms));
+    }
+
+    /// The latest moment at which any entry was made.
+    pub(super) const fn latest_ms(&self) -> Option<u64> {
+        self.latest_ms
     }
 
     pub(super) const fn as_of_ms(&self) -> Option<u64> {
@@ -196,17 +237,23 @@ impl Sights {
         sight.index = Some(index);
         sight.name = name.or_else(|| sight.name.take());
         sight.epoch_seq = Some(seq);
+        // What became of each row that ran before is entered next.
+        sight.rows_over = None;
         if sight.now.is_none() {
-            sight.now = Some((Span::at(at_ms), Span::at(at_ms)));
+            sight.now = Some(Span::at(at_ms));
         }
     }
 
     /// Accounting was found lost; what was not seen just before that is a gap.
-    pub(super) fn epoch_ended(&mut self, gpu: u32, at_ms: u64) {
+    pub(super) fn epoch_ended(&mut self, gpu: u32, seq: u64, at_ms: u64, cause: GapCause) {
         if let Some(sight) = self.of_mut(gpu) {
+            // The gap that was told ahead of this begins with the last read that showed them.
+            let gap = sight.gap_ms.filter(|(_, to)| *to == at_ms);
+            let last_seen_ms = gap.map_or(at_ms, |(from, _)| from);
+            sight.rows_over = Some(RowsOver { seq, last_seen_ms, cause });
             // What was not believed before it went is not believed for having gone.
             let end_ms = if sight.doubt.1.is_some() { 0 } else { at_ms };
-            sight.seen.extend(sight.now.take().map(|(marked, _)| until(marked, end_ms)));
+            sight.seen.extend(sight.now.take().map(|marked| until(marked, end_ms)));
             sight.doubted.extend(sight.doubt.1);
             sight.doubt = (None, None);
         }
@@ -218,26 +265,29 @@ impl Sights {
         if let Some(sight) = self.of_mut(gpu) {
             let seen_ms = doubted_since_ms.map_or(at_ms, |since| since.min(at_ms));
             // The last mark alone decides: a reader of a part is given no earlier one of its run.
-            let marked = sight.now.map(|(marked, _)| until(Span::at(marked.from_ms()), seen_ms));
-            sight.now = marked.map(|marked| (marked, marked));
+            sight.now = sight.now.map(|marked| until(Span::at(marked.from_ms()), seen_ms));
             sight.answered_ms = (Some(at_ms), Some(at_ms));
             let doubt = doubted_since_ms.and_then(|_| Span::new(seen_ms, at_ms));
             sight.doubt = (doubt, doubt);
         }
     }
 
-    /// What came after the last mark says the same, by a row that was listed then: which proves of the empty
-    /// lists before it that they were.
+    /// What came after the last mark says that there was an answer, by a row that was listed then: which proves of
+    /// the empty lists before it that they were, and nothing of other rows.
     pub(super) fn good_until(&mut self, gpu: u32, at_ms: u64) {
         if let Some(sight) = self.of_mut(gpu) {
             sight.doubt.1 = None;
-            sight.now = sight.now.map(|(marked, now)| (marked, until(now, at_ms)));
             sight.answered_ms.1 = sight.answered_ms.1.max(Some(at_ms));
         }
     }
 
-    /// A gap ended here: there was an answer, which may have been no more than an empty list.
-    pub(super) fn answered_until(&mut self, gpu: u32, at_ms: u64) {
+    /// A gap ended: there was an answer then, which may have been no more than an empty list.
+    pub(super) fn gap(&mut self, gpu: u32, from_ms: u64, at_ms: u64) {
+        if let Some(sight) = self.of_mut(gpu) {
+            let same = sight.gap_ms.filter(|(_, to)| *to == at_ms);
+            let from_ms = same.map_or(from_ms, |(from, _)| from.min(from_ms));
+            sight.gap_ms = Some((from_ms, at_ms));
+        }
         if self.of(gpu).is_some_and(|sight| sight.doubt.1.is_none()) {
             self.good_until(gpu, at_ms);
         } else if let Some(sight) = self.of_mut(gpu) {

@@ -7,11 +7,11 @@ use super::evidence::Sampled;
 use super::left_out::filter;
 use super::lifetimes::{Class, Classes};
 use super::{
-    Account, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine, Reading,
-    ReadingLine, Report, Settled, Unattributed, VERSION,
+    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine,
+    Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
-use crate::bill::period::{Period, moment_of, show, zone_name};
+use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
     Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, bill, divide,
 };
@@ -89,6 +89,7 @@ pub fn report(
         journal_head: JournalHead { seq: head.seq, hash: head.hash.to_string() },
         reading: reading(outside),
         period: period_line(ledger, ask, period),
+        clock_behind: ask.period.beyond_now.map(|beyond| clock_behind(ask, beyond)),
         host: ledger.host().map(ToString::to_string),
         driver: outside.driver.clone(),
         driver_version: outside.driver_version.clone(),
@@ -143,7 +144,8 @@ fn bounds(ledger: &Ledger, period: &Period) -> Span {
     let span = period.span;
     let begins = ledger.earliest_ms().filter(|_| period.begins_with_journal);
     let from_ms = begins.map_or(span.from_ms(), |ms| ms.max(span.from_ms()));
-    let as_of = ledger.as_of_ms().filter(|_| period.is_open_ended && ledger.is_running());
+    let is_open_now = period.is_open_ended && period.beyond_now.is_none();
+    let as_of = ledger.as_of_ms().filter(|_| is_open_now && ledger.is_running());
     let fresh = as_of.filter(|as_of| span.to_ms().saturating_sub(*as_of) <= PENDING_MS_MAX);
     let to_ms = fresh.map_or(span.to_ms(), |as_of| as_of.min(span.to_ms()));
     let known = Span::new(from_ms, to_ms).filter(|known| known.length() > Ms::ZERO);
@@ -159,6 +161,15 @@ fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
         local: [local(period.from_ms()), local(period.to_ms())],
         local_as_of: ledger.as_of_ms().map(local),
         length_ms: period.length(),
+    }
+}
+
+fn clock_behind(ask: &Ask, beyond: Beyond) -> ClockBehind {
+    let local = |ms| show(moment_of(ms), &ask.period.zone);
+    ClockBehind {
+        now: moment(beyond.now_ms),
+        latest: moment(beyond.latest_ms),
+        local: [local(beyond.now_ms), local(beyond.latest_ms)],
     }
 }
 
@@ -180,8 +191,10 @@ fn bill_id(
         ask.gpus,
         ask.accounts,
     );
-    // What one user sees is another bill than what all see.
+    // What one user sees is another bill than what all see, and what a clock calls the future changes.
     let text = only_uid.map_or(text.clone(), |uid| format!("{text}{uid}\n"));
+    let beyond = ask.period.beyond_now;
+    let text = beyond.map_or(text.clone(), |beyond| format!("{text}now {}\n", beyond.now_ms));
     sha256(text.as_bytes()).to_string().chars().take(16).collect()
 }
 

@@ -43,6 +43,9 @@ pub struct Report {
     pub reading: ReadingLine,
     /// From when to when.
     pub period: PeriodLine,
+    /// The period holds moments later than now, as the journal speaks of such: the clock was set back since, or is
+    /// behind the one that the journal was written by. Null where it does not.
+    pub clock_behind: Option<ClockBehind>,
     /// The host; null where no entry names one.
     pub host: Option<String>,
     /// `real` or `simulated`; null where no entry says.
@@ -111,6 +114,18 @@ pub struct PeriodLine {
     pub local_as_of: Option<String>,
     /// Its length.
     pub length_ms: Ms,
+}
+
+/// A clock that is behind the journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockBehind {
+    /// What it shows (RFC 3339).
+    pub now: String,
+    /// The latest moment that the journal speaks of (RFC 3339).
+    pub latest: String,
+    /// Both in the period's zone, as people read them.
+    #[serde(skip)]
+    pub local: [String; 2],
 }
 
 /// The statement of one GPU.

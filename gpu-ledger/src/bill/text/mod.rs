@@ -7,7 +7,7 @@ mod tests;
 
 use std::fmt::{self, Write as _};
 
-use super::report::{Account, Gpu, Proven, ReadingLine, Report};
+use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
 use crate::escape::escape;
 use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
@@ -62,6 +62,13 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
     let hash: String = report.journal_head.hash.chars().take(16).collect();
     let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
     writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)?;
+    if let Some(ClockBehind { local: [now, latest], .. }) = &report.clock_behind {
+        writeln!(
+            page,
+            "WARNING the clock was set back, or is behind the journal's: it is\n  {now}, and the \
+             journal speaks of moments up to\n  {latest}"
+        )?;
+    }
     write_reading(page, &report.reading)
 }
 

@@ -56,6 +56,7 @@ fn made(journal: &Journal, by: By, share: SharePolicy, gpus: &[GpuUuid]) -> Repo
         span,
         begins_with_journal: false,
         is_open_ended: true,
+        beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
     let ask = Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new() };

@@ -3,7 +3,7 @@
 
 mod closing;
 
-use super::Ledger;
+use super::{Ledger, PENDING_MS_MAX};
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
 use crate::bill::period::Period;
 use crate::bill::report::{Account, Ask, Head, Outside, Report, report};
@@ -29,6 +29,7 @@ fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
         span,
         begins_with_journal: false,
         is_open_ended: false,
+        beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
     Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new() }
@@ -232,8 +233,12 @@ fn what_the_next_read_will_tell_is_not_yet_unknown() {
     let ledger = ledger(&journal);
     let report = made(&journal, &ledger, span(0, 80_000));
     let unread = report.gpus.iter().map(|gpu| (gpu.unread_ms.0, gpu.uncovered_ms.0));
-    assert_eq!(unread.collect::<Vec<_>>(), [(0, 0), (30_000, 30_000)]);
+    assert_eq!(unread.collect::<Vec<_>>(), [(30_000, 30_000), (30_000, 30_000)]);
     assert!(report.is_known());
+    // No read is awaited for ever.
+    let later = made(&journal, &ledger, span(0, 800_000));
+    assert_eq!(later.gpus[0].unread_ms, Ms(30_000 + PENDING_MS_MAX));
+    assert!(!later.is_known());
     // Without an end that was asked for, it ends where the journal does.
     let mut ask = ask(span(0, 81_000), By::Account, SharePolicy::None);
     ask.period.is_open_ended = true;
@@ -241,6 +246,65 @@ fn what_the_next_read_will_tell_is_not_yet_unknown() {
     // Of a journal that nobody writes any more, the time since is unseen.
     ask.period.span = span(0, 800_000);
     assert_eq!(report_ms(&journal, &ledger, &ask), 800_000);
+}
+
+#[test]
+fn a_row_that_came_since_the_last_mark_says_nothing_of_others_that_its_read_showed() {
+    let parts = |report: &Report| {
+        let gpu = &report.gpus[0];
+        [gpu.alone_ms, gpu.shared_ms, gpu.free_ms, gpu.uncovered_ms].map(|ms| ms.0)
+    };
+    let mut journal = Journal::began(0, 1);
+    journal.mark(50_000, 1);
+    journal.settle(80_000, Row::of("ollama", 1, 60_000, 20_000));
+    let before = made(&journal, &ledger(&journal), span(0, 80_000));
+    assert_eq!(parts(&before), [0, 0, 50_000, 30_000]);
+    assert_eq!(line(&before, "ollama").uncovered_ms, Ms(20_000));
+    // Another one of the same read had no room at once.
+    journal.settle(82_000, Row::of("whisper", 2, 55_000, 15_000));
+    journal.mark(83_000, 1);
+    let after = made(&journal, &ledger(&journal), span(0, 80_000));
+    assert_eq!(parts(&after), [15_000, 10_000, 55_000, 0]);
+    assert!(before.gpus[0].free_ms <= after.gpus[0].free_ms, "nothing is taken back");
+}
+
+#[test]
+fn a_row_that_ran_when_accounting_was_lost_is_over_and_where_it_returns_the_entries_decide() {
+    let of = |journal: &Journal, to_ms| made(journal, &ledger(journal), span(0, to_ms));
+    let mut journal = Journal::began(0, 1);
+    let row = journal.open(1_010, OpenKind::Row, 0, 7, 1_000, program("serve"));
+    journal.open(2_000, OpenKind::Masked, 0, 8, 0, program("xtts"));
+    journal.open(2_000, OpenKind::NoDriverRow, 0, 9, 0, program("voice"));
+    journal.mark(50_000, 1);
+    assert_eq!(of(&journal, 50_000).open.len(), 2);
+    journal.gap(GapCause::AccountingOff, Some(0), 51_000, 52_000, None);
+    journal.epoch_ended(52_000, 0);
+    // Answers that accounting is off go on, and show who holds it without a row.
+    journal.mark(90_000, 1);
+    let off = of(&journal, 90_000);
+    assert!(off.open.is_empty(), "{:?}", off.open);
+    let seen = off.no_driver_row.iter().map(|one| (one.pid.unwrap().0, one.seen_ms, one.lost));
+    let cause = Some(GapCause::AccountingOff);
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [(7, Some(Ms(50_000)), cause), (8, Some(Ms(49_000)), cause), (9, Some(Ms(88_000)), None)]
+    );
+    assert_eq!((off.gpus[0].free_ms, off.gpus[0].uncovered_ms), (Ms(1_000), Ms(39_000)));
+    assert_eq!(line(&off, "serve").open_ms, Ms(0));
+    // An agent that comes while it is off sees no row either.
+    let mut restarted = Journal::began(0, 1);
+    restarted.open(1_010, OpenKind::Row, 0, 7, 1_000, program("serve"));
+    restarted.mark(50_000, 1);
+    restarted.agent_began(60_000);
+    restarted.mark(90_000, 1);
+    assert_eq!(of(&restarted, 90_000).open[0].accrued_ms, Some(Ms(49_000)));
+    // It was final in time, and comes back.
+    journal.epoch_began(95_000, 0);
+    journal.settle(95_000, Row { opened: Some(row), ..Row::of("serve", 7, 1_000, 50_500) });
+    journal.mark(96_000, 1);
+    let on = of(&journal, 96_000);
+    assert_eq!(line(&on, "serve").held_ms, Ms(50_500));
+    assert!(on.no_driver_row.iter().all(|one| one.pid.unwrap().0 != 7), "{:?}", on.no_driver_row);
 }
 
 #[test]
