@@ -235,6 +235,26 @@ fn csv_has_a_head_and_a_row_a_line() {
 }
 
 #[test]
+fn csv_and_line_say_on_stderr_what_was_left_out() {
+    let host = Host::with(true);
+    for form in ["csv", "line"] {
+        let said = host.bill(&["--since", "3h", "--format", form, "--account", "whisper"]);
+        let notes = text(&said.stderr);
+        assert!(
+            notes.starts_with(
+                "gpu-ledger: left out as asked: 0 GPUs, 1 lines; on the GPUs shown 2 settlements"
+            ),
+            "{form}: {notes}"
+        );
+        assert!(notes.contains("1 of them unattributed and 0 disputed"), "{form}: {notes}");
+        assert!(!text(&said.stdout).contains("ollama"), "{form}: {}", text(&said.stdout));
+        assert_eq!(said.status.code(), Some(2), "whose the nameless one is nobody knows");
+        let whole = host.bill(&["--since", "3h", "--format", form]);
+        assert!(whole.stderr.is_empty(), "{form}: {}", text(&whole.stderr));
+    }
+}
+
+#[test]
 fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
     let host = Host::with(false);
     for (words, remedy) in [

@@ -118,7 +118,16 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
     }
+    if matches!(options.format, Format::Csv { .. } | Format::Line) {
+        notes(&report).iter().for_each(|note| output::complain(note));
+    }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
+}
+
+/// What a form of rows or words has no place for, and its reader must not miss.
+fn notes(report: &Report) -> Vec<String> {
+    let left_out = report.left_out.iter().map(text::left_out_words);
+    left_out.map(|words| words.replace("\n ", "")).collect()
 }
 
 /// What this system calls them, as far as it does.

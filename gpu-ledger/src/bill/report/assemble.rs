@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
-use super::left_out::filter;
+use super::left_out::{Whole, filter};
 use super::lifetimes::{Class, Classes};
 use super::{
     Account, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine, Reading,
@@ -126,7 +126,8 @@ pub fn report(
     };
     let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
     report.unknown = unknown(&report, missing, doubted.collect());
-    filter(&mut report, ask, cut.gpus_left_out)?;
+    let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
+    filter(&mut report, ask, &whole)?;
     Ok(report)
 }
 
@@ -229,7 +230,7 @@ impl Found {
 }
 
 /// Each holder with what it got of the period; `None` of one without an interval.
-fn placed<'a>(
+pub(super) fn placed<'a>(
     gpu: &'a CutGpu<'a>,
     line: &'a GpuLine<LineKey>,
 ) -> impl Iterator<Item = (&'a Holder, Option<Parts>)> {
@@ -314,6 +315,7 @@ fn accounts(
         // What the policy gave it nothing of is nothing: a line without sharers.
         let share = || shares.lines.get(&line.account).copied().unwrap_or(Ms::ZERO);
         Some(Account {
+            line: line.account,
             account: name.text.to_string(),
             classified: name.is_classified,
             uid: name.uid,
@@ -362,6 +364,7 @@ fn unattributed(bill: &Bill<LineKey>, shares: &Shares) -> Vec<Unattributed> {
 fn disputed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> Vec<Disputed> {
     let name = |key| cut.line(key).map_or(UNATTRIBUTED, |name| &*name.text).to_owned();
     let lines = bill.disputed.iter().map(|line| Disputed {
+        line: line.account,
         gpu_uuid: line.gpu.clone(),
         account: name(line.account),
         reason: line.reason,
@@ -399,6 +402,7 @@ fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
     let account = row.account();
     let parts = parts.filter(|_| placing.dispute.is_none());
     Settled {
+        line: row.line,
         id: SettlementId::of_parts(gpu, placing.pid, row.start()).to_string(),
         seq: row.seq(),
         gpu_uuid: gpu.clone(),
@@ -440,6 +444,7 @@ fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &O
 
 fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
     Open {
+        line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
@@ -464,6 +469,7 @@ fn no_driver_row(
     let born_ms = outside.born_ms.get(&holder.seq);
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
+        line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         account: account_name(&holder.account),

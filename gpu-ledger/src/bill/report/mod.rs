@@ -16,6 +16,7 @@ pub use reading::{Proven, Reading, ReadingLine, Through};
 
 use serde::Serialize;
 
+use crate::bill::LineKey;
 use crate::identity::Basis;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
@@ -67,7 +68,7 @@ pub struct Report {
     pub disputed: Vec<Disputed>,
     /// Processes that hold or held a GPU and never get a row.
     pub no_driver_row: Vec<NoDriverRow>,
-    /// How the held time spreads over spans short and long.
+    /// How the held time of the lines that are shown spreads over spans short and long.
     pub lifetime_classes: Vec<LifetimeClass>,
     /// Every settlement that the reader may see; null unless the bill is made by process.
     pub settlements: Option<Vec<Settled>>,
@@ -146,6 +147,9 @@ pub struct Gpu {
 /// One line: an account, or what else the bill is made by.
 #[derive(Clone, Debug, Serialize)]
 pub struct Account {
+    /// Its place among the lines.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Its name.
     pub account: String,
     /// Named by a rule, and not after its program; null where the line is no account.
@@ -207,6 +211,9 @@ pub struct Unattributed {
 /// Settlements whose milliseconds are in doubt: in no line's priced sum.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disputed {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Whose; `unattributed` where nobody knows.
@@ -222,6 +229,9 @@ pub struct Disputed {
 /// A row that still runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Open {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Whose; null where it is another user's.
@@ -251,6 +261,9 @@ pub struct Open {
 /// A process that holds or held a GPU and gets no row.
 #[derive(Clone, Debug, Serialize)]
 pub struct NoDriverRow {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Who; null where it is another user's.
@@ -296,6 +309,9 @@ pub struct UnknownLine {
 /// One settlement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settled {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// `<first 8 of the GPU's UUID>-<pid>-<startTime µs>`.
     pub id: String,
     /// Number of its entry in the journal.
@@ -372,7 +388,8 @@ pub struct GapLine {
     pub size: Option<u64>,
 }
 
-/// What a filter left out of the lines; the statements of the GPUs that are shown are whole all the same.
+/// What a filter left out of the lines. The statements of the GPUs that are shown, the totals, what was not
+/// seen and what is unknown are whole all the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeftOut {
     /// GPUs.
@@ -383,6 +400,16 @@ pub struct LeftOut {
     pub settlements: u64,
     /// Their milliseconds.
     pub span_ms_total: u128,
+    /// Of those settlements, the ones without a name.
+    pub unattributed: u64,
+    /// Of those settlements, the ones in dispute.
+    pub disputed: u64,
+    /// Rows that still run.
+    pub open: u64,
+    /// What they have accrued within the period, where that is known: the plain sum of their spans.
+    pub open_ms: Ms,
+    /// Processes that hold or held a GPU and get no row.
+    pub no_driver_row: u64,
 }
 
 impl Account {
@@ -394,22 +421,21 @@ impl Account {
             _ => self.account.clone(),
         }
     }
-
-    /// Whether somebody calls it so.
-    #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
-        self.account == name || self.user.as_deref() == Some(name) || self.title() == name
-    }
 }
 
 impl Report {
-    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
+    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing. What was
+    /// left out as asked may be part of the answer all the same where nobody knows whose it is.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let unseen = |gpu: &Gpu| gpu.uncovered_ms.0.saturating_sub(gpu.unread_ms.0) > 0;
         self.unknown.iter().all(|line| line.is_evidence)
             && self.unattributed.is_empty()
             && self.disputed.is_empty()
+            && self
+                .left_out
+                .as_ref()
+                .is_none_or(|left| (left.unattributed, left.disputed) == (0, 0))
             && self.coverage.gaps.is_empty()
             && self.reading.end_witnessed
             && !self.gpus.is_empty()

@@ -5,6 +5,8 @@ mod around;
 #[cfg(test)]
 mod tests;
 
+pub use around::left_out_words;
+
 use std::fmt::{self, Write as _};
 
 use super::report::{Account, Gpu, Proven, ReadingLine, Report};
@@ -133,7 +135,8 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         other => other,
     };
     if report.accounts.is_empty() {
-        return writeln!(page, "\n{word}s: {}", nothing(report));
+        let left = report.left_out.as_ref().map_or(0, |left| left.accounts);
+        return writeln!(page, "\n{word}s: {}", absent(report, left));
     }
     let whole = report.gpus.iter().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.period_ms.0));
     let of = if report.gpus.len() == 1 { "of GPU" } else { "of GPUs" };
@@ -157,6 +160,7 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         write_beside(page, line)?;
     }
     write_more(page, report.accounts.len())?;
+    write_left(page, report.left_out.as_ref().map_or(0, |left| left.accounts))?;
     writeln!(
         page,
         "held is settled, open accrues and is replaced when it settles; alone: no other\n\
@@ -179,15 +183,27 @@ fn write_beside(page: &mut String, line: &Account) -> fmt::Result {
     Ok(())
 }
 
-/// What stands where a table would be empty: that nothing was held only where somebody would have seen it.
-fn nothing(report: &Report) -> &'static str {
-    if report.gpus.is_empty() {
-        "unknown, the journal knows no GPU"
-    } else if report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO) {
-        "nothing that was seen: a GPU is uncovered in part"
-    } else {
-        "nothing"
+/// What stands where a section would be empty: that nothing was held only where somebody would have seen
+/// it, and where nothing was `left` out as asked.
+fn absent(report: &Report, left: u64) -> String {
+    if left > 0 {
+        return format!("{left} left out as asked");
     }
+    let is_unseen = report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO);
+    let is_part = report.left_out.as_ref().is_some_and(|left| left.gpus > 0);
+    let words = match (is_unseen, is_part) {
+        _ if report.gpus.is_empty() => "unknown, the journal knows no GPU",
+        (true, false) => "nothing that was seen: a GPU is uncovered in part",
+        (true, true) => "nothing that was seen on the GPUs above: one is uncovered in part",
+        (false, true) => "nothing on the GPUs above",
+        (false, false) => "nothing",
+    };
+    words.to_owned()
+}
+
+/// What of a section is not shown because other lines were asked for.
+fn write_left(page: &mut String, left: u64) -> fmt::Result {
+    if left == 0 { Ok(()) } else { writeln!(page, "  {left} more left out as asked") }
 }
 
 /// Evidence and policy: beside the held time, never in it.

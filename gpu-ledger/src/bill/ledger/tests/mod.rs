@@ -2,6 +2,7 @@
 #![expect(clippy::arithmetic_side_effects, reason = "the tests count small numbers the plain way")]
 
 mod closing;
+mod left_out;
 
 use super::Ledger;
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
