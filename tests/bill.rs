@@ -38,11 +38,16 @@ impl Host {
 
     /// On a host of this name, of this user.
     fn of(nameless: bool, name: &str, uid: u32) -> Self {
+        Self::made(nameless, name, uid, "whisper")
+    }
+
+    /// With another program than `whisper`.
+    fn made(nameless: bool, name: &str, uid: u32, second: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let host = Self { folder, now: Clock::system().now(), name: Arc::from(name), uid };
         let mut drafts = vec![host.agent(), host.epoch()];
         drafts.push(host.settlement(1, 3 * HOUR_MS, HOUR_MS, Some("ollama")));
-        drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some("whisper")));
+        drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some(second)));
         if nameless {
             drafts.push(host.settlement(3, HOUR_MS, 5, None));
         }
@@ -223,6 +228,20 @@ fn two_bills_of_the_same_moment_have_the_same_id_and_the_line_form_is_cumulative
         HOUR_MS + held + 5
     );
     assert!(text(&line.stdout).ends_with(&expected), "{}", text(&line.stdout));
+}
+
+#[test]
+fn in_the_line_form_a_program_called_like_a_word_of_ours_is_quoted() {
+    for word in ["unattributed", "TOTAL", "disputed"] {
+        let host = Host::made(true, "gpuhost", 1_000, word);
+        let line = host.bill(&["--format", "line"]);
+        let expected = format!(
+            " gpu-ledger: ollama {HOUR_MS} \"{word}\" {} unattributed 5 TOTAL {}\n",
+            HOUR_MS / 6,
+            HOUR_MS + HOUR_MS / 6 + 5
+        );
+        assert!(text(&line.stdout).ends_with(&expected), "{}", text(&line.stdout));
+    }
 }
 
 #[test]

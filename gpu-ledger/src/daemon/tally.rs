@@ -138,7 +138,7 @@ pub(super) fn boot_of(wall: WallUs, reading: Stamp) -> BootNs {
 pub(super) fn label_of(account: &Account) -> Arc<str> {
     match account.unattributed() {
         Some(_) => Arc::from(LABEL_UNATTRIBUTED),
-        None => Arc::from(account.to_string()),
+        None => Arc::from(account.title()),
     }
 }
 
@@ -174,7 +174,7 @@ impl Tally {
                             self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
                         *sum = Ms(sum.0.saturating_add(booked.held.0));
                     }
-                    (None, None) => self.totals.add(&booked.account.to_string(), booked.held),
+                    (None, None) => self.totals.add(&booked.account.title(), booked.held),
                 }
             }
             News::Gap(gap) => {

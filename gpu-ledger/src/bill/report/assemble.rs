@@ -378,8 +378,16 @@ fn account_name(account: &AccountOf) -> String {
     match account {
         // The reason has a field of its own.
         AccountOf::Unattributed(_) => UNATTRIBUTED.to_owned(),
-        account => account.to_string(),
+        account => account.title(),
     }
+}
+
+/// What is said of a holder that another user's is said by the daemon, and is no name.
+fn holder_name(holder: &Holder) -> String {
+    if holder.pid.is_alias() && holder.account.unattributed().is_none() {
+        return holder.account.to_string();
+    }
+    account_name(&holder.account)
 }
 
 fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled> {
@@ -451,7 +459,7 @@ fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
         first_seen: moment(holder.first_seen_ms),
         accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
         memory_bytes: None,
-        account: account_name(&holder.account),
+        account: holder_name(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         basis: holder.basis,
@@ -472,7 +480,7 @@ fn no_driver_row(
         line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
-        account: account_name(&holder.account),
+        account: holder_name(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         first_seen: moment(holder.first_seen_ms),

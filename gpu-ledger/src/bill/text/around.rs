@@ -1,5 +1,6 @@
 //! The sections around the accounts: what is not theirs, and what could not be seen.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use super::{
@@ -7,6 +8,7 @@ use super::{
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
 use crate::rendering::{cell, or_unknown, percent};
+use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
 
@@ -28,11 +30,11 @@ pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result
 }
 
 fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Result {
-    let name = one.program.as_ref().unwrap_or(&one.account);
+    let name = one.program.as_deref().map_or(Cow::Borrowed(&*one.account), told_apart);
     writeln!(
         page,
         "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
-        cell(&safe(name), NAME_WIDTH),
+        cell(&safe(&name), NAME_WIDTH),
         one.pid,
         cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
         or_unknown(one.in_period_ms),

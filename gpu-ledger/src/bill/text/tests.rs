@@ -158,6 +158,33 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
 }
 
 #[test]
+fn a_program_called_like_a_word_of_ours_is_told_apart_in_every_form() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("unattributed", 7, MINUTE, MINUTE));
+    journal.settle(HOUR, Row { account: NAMELESS, ..Row::of("", 8, 5 * MINUTE, MINUTE) });
+    let stepped =
+        Row { dispute: Some(DisputeReason::ClockStep), ..Row::of("unattributed", 9, HOUR, 9) };
+    journal.settle(HOUR, stepped);
+    journal.open(2 * HOUR, OpenKind::Row, 0, 10, HOUR, program("unattributed"));
+    journal.mark(5 * HOUR, 1);
+    let programs = made(&journal, By::Program, SharePolicy::None, &[]);
+    assert!(programs.accounts.iter().any(|line| line.account == "\"unattributed\""));
+    for by in [By::Account, By::Process] {
+        let report = made(&journal, by, SharePolicy::None, &[]);
+        let [line] = &*report.accounts else { panic!("{:?}", report.accounts) };
+        assert_eq!(line.account, "\"unattributed\"");
+        assert_eq!(
+            (&report.open[0].account, &report.disputed[0].account),
+            (&line.account, &line.account)
+        );
+        let page = super::render(&report);
+        assert!(page.contains("  \"unattributed\"         1    0:01:00"), "{page}");
+        let rows = table::csv(&report, false).unwrap();
+        assert!(rows.contains("\"\"\"unattributed\"\"\","), "{rows}");
+    }
+}
+
+#[test]
 fn the_json_form_keeps_every_field_and_its_schema() {
     let schema = include_str!("../../../schema/bill.v1.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
