@@ -11,7 +11,7 @@ use std::fmt::{self, Write as _};
 
 use super::report::{Account, Gpu, Proven, ReadingLine, Report};
 use crate::escape::escape;
-use crate::rendering::{cell, clip, or_unknown, percent};
+use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
@@ -99,7 +99,8 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
     writeln!(page, "\n{}", clip(&title(gpu), 80))?;
-    let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
+    let whole = gpu.period_ms;
+    let part = |name: &str, ms: Ms| format!("{name} {} ({})", exact(ms, whole), percent(ms, whole));
     writeln!(
         page,
         "  {} + {}\n  + {} + {}\n  = {}",
@@ -107,7 +108,7 @@ fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
         part("shared", gpu.shared_ms),
         part("free", gpu.free_ms),
         part("uncovered", gpu.uncovered_ms),
-        gpu.period_ms,
+        exact(whole, whole),
     )
 }
 
@@ -164,7 +165,8 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(
         page,
         "held is settled, open accrues and is replaced when it settles; alone: no other\n\
-         {word} held the GPU. of GPU: held and open together."
+         {word} held the GPU. of GPU: held and open together.\n\
+         Times of a minute or more are cut to seconds here, not in --format json and csv."
     )
 }
 
