@@ -327,6 +327,7 @@ fn accounts(
             uncovered_ms: line.settled.uncovered,
             span_ms_total: line.span_total,
             open_ms: line.open.held(),
+            open_uncovered_ms: line.open.uncovered,
             settled_or_open_ms: line.settled_or_open.held(),
             no_driver_row_ms: line.no_driver_row.held(),
             share_ms: shares.undivided.map(|_| share()),
@@ -451,13 +452,17 @@ fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &O
 }
 
 fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
+    let parts = parts.filter(|_| holder.is_open_row());
     Open {
         line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
         first_seen: moment(holder.first_seen_ms),
-        accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
+        accrued_ms: parts.map(Parts::held),
+        alone_ms: parts.map(|parts| parts.alone),
+        shared_ms: parts.map(|parts| parts.shared),
+        uncovered_ms: parts.map(|parts| parts.uncovered),
         memory_bytes: None,
         account: holder_name(holder),
         program: holder.program.as_ref().map(ToString::to_string),

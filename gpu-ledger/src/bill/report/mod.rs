@@ -172,6 +172,8 @@ pub struct Account {
     pub span_ms_total: Ms,
     /// Union of its open spans: accrued, not booked.
     pub open_ms: Ms,
+    /// Of that, held where nobody could see who else did.
+    pub open_uncovered_ms: Ms,
     /// Union of settled and open: unchanged when an open row settles.
     pub settled_or_open_ms: Ms,
     /// Union of its spans without a driver row: shown, never billed.
@@ -242,6 +244,12 @@ pub struct Open {
     pub first_seen: String,
     /// Held within the period so far; null where its start is not known.
     pub accrued_ms: Option<Ms>,
+    /// Of that, nobody else held the GPU.
+    pub alone_ms: Option<Ms>,
+    /// Somebody else did.
+    pub shared_ms: Option<Ms>,
+    /// Nobody saw who else did.
+    pub uncovered_ms: Option<Ms>,
     /// Device memory it holds; null, as a journal does not note it.
     pub memory_bytes: Option<Bytes>,
     /// Its account; `unattributed` where nobody knows.

@@ -109,9 +109,20 @@ fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Resu
         pid(open.pid),
         or_unknown(open.accrued_ms),
     )?;
+    write_unseen(page, open.uncovered_ms)?;
     let mut marks: Vec<String> = open.nameless.iter().map(ToString::to_string).collect();
     marks.extend(open.reason.clone());
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+/// What of a span fell in time that was not seen, where any did.
+fn write_unseen(page: &mut String, uncovered: Option<Ms>) -> fmt::Result {
+    match uncovered {
+        Some(ms) if ms > Ms::ZERO => {
+            writeln!(page, "      of it {ms} where nobody saw who shared it")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A pid; nothing where it is another user's.

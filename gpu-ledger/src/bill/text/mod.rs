@@ -175,6 +175,9 @@ fn write_beside(page: &mut String, line: &Account) -> fmt::Result {
     if line.uncovered_ms > Ms::ZERO {
         writeln!(page, "    of held, {} where nobody saw who shared it", line.uncovered_ms)?;
     }
+    if line.open_uncovered_ms > Ms::ZERO {
+        writeln!(page, "    of open, {} where nobody saw who shared it", line.open_uncovered_ms)?;
+    }
     if line.no_driver_row_ms > Ms::ZERO {
         writeln!(
             page,

@@ -33,6 +33,7 @@ fn sums(report: &Report) -> BTreeMap<String, u128> {
         add(format!("{name} uncovered"), line.uncovered_ms.0.into());
         add(format!("{name} spans"), line.span_ms_total.0.into());
         add(format!("{name} open"), line.open_ms.0.into());
+        add(format!("{name} open unseen"), line.open_uncovered_ms.0.into());
         add(format!("{name} both"), line.settled_or_open_ms.0.into());
         add(format!("{name} rowless"), line.no_driver_row_ms.0.into());
     }
