@@ -340,7 +340,8 @@ pub struct Settled {
     pub shared_ms: Option<Ms>,
     /// Nobody saw who else did.
     pub uncovered_ms: Option<Ms>,
-    /// Asleep inside the whole row; null where not observed.
+    /// Asleep inside the whole row; null where not observed. Before anybody looked it is known where the
+    /// host had not slept since it booted, which its clocks say.
     pub asleep_ms: Option<Ms>,
     /// Busy at least this long, of the whole row.
     pub busy_ms_low: Option<Ms>,

@@ -42,6 +42,7 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
         or_unknown(one.shared_ms),
         or_unknown(one.max_memory_bytes),
     )?;
+    write_unseen(page, one.uncovered_ms)?;
     let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
     marks.extend(one.reason.map(|why| format!("unattributed {why}")));
     marks.extend(one.dispute.map(|why| format!("DISPUTED {why}, {} raw", one.held_ms)));

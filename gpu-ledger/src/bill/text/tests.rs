@@ -83,6 +83,34 @@ fn a_morning_on_which_everything_occurred_reads_well() {
 }
 
 #[test]
+fn a_process_says_how_much_of_its_time_nobody_saw() {
+    // It began before anybody looked.
+    let mut journal = Journal::began(HOUR, 1);
+    journal.settle(2 * HOUR, Row { account: NAMELESS, ..Row::of("", 7, HOUR - 300, 300) });
+    journal.settle(2 * HOUR, Row::of("train.py", 8, HOUR - 1_000, 3_000));
+    journal.mark(5 * HOUR, 1);
+    let page = super::render(&made(&journal, By::Process, SharePolicy::None, &[]));
+    assert!(
+        page.contains(
+            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      of it 0.700 s where nobody saw \
+             who shared it\n"
+        ),
+        "{page}"
+    );
+    assert!(page.contains("      0    0.300 s    0.000 s    0.300 s"), "{page}");
+    let mut alone = Journal::began(HOUR, 1);
+    alone.settle(2 * HOUR, Row { account: NAMELESS, ..Row::of("", 7, HOUR - 300, 300) });
+    alone.mark(5 * HOUR, 1);
+    let page = super::render(&made(&alone, By::Process, SharePolicy::None, &[]));
+    assert!(
+        page.contains(
+            "      of it 0.300 s where nobody saw who shared it\n      unattributed event-lost\n"
+        ),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_quiet_morning_says_that_nothing_was_missed() {
     let mut journal = Journal::began(0, 1);
     journal.settle(HOUR, Row::of("ollama", 7, MINUTE, 30 * MINUTE));
