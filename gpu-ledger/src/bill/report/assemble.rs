@@ -11,6 +11,7 @@ use super::{
     ReadingLine, Report, Settled, Unattributed, VERSION,
 };
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Period, moment_of, show, zone_name};
 use crate::bill::{
     Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, bill, divide,
@@ -78,7 +79,10 @@ pub fn report(
 ) -> Result<Report, BillError> {
     let period = bounds(ledger, &ask.period);
     let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
-    let bill = bill(period, &cut.books)?;
+    let mut bill = bill(period, &cut.books)?;
+    if ask.by == By::Gpu {
+        split_by_process(&mut bill, &cut.books);
+    }
     let found = Found::of(&cut, &bill, period);
     let shares = shares(&bill, ask.share, &found)?;
     let mut report = Report {

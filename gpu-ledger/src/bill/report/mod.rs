@@ -162,9 +162,9 @@ pub struct Account {
     pub settlements: u64,
     /// Union of its settled spans over each GPU within the period, summed over the GPUs.
     pub held_ms: Ms,
-    /// Of that, no other line held the same GPU.
+    /// Of that, no other line held the same GPU; where the line is a GPU, no other process did.
     pub alone_ms: Ms,
-    /// Of that, another line held it too.
+    /// Of that, another line held it too; where the line is a GPU, another process did.
     pub shared_ms: Ms,
     /// Of that, held where nobody could see who else did.
     pub uncovered_ms: Ms,

@@ -161,11 +161,12 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         write_beside(page, line)?;
     }
     write_more(page, report.accounts.len())?;
+    let other = if report.by == "gpu" { "process" } else { word };
     write_left(page, report.left_out.as_ref().map_or(0, |left| left.accounts))?;
     writeln!(
         page,
         "held is settled, open accrues and is replaced when it settles; alone: no other\n\
-         {word} held the GPU. of GPU: held and open together.\n\
+         {other} held the GPU. of GPU: held and open together.\n\
          Times of a minute or more are cut to seconds here, not in --format json and csv."
     )
 }

@@ -83,6 +83,17 @@ fn a_morning_on_which_everything_occurred_reads_well() {
 }
 
 #[test]
+fn by_gpu_alone_is_said_of_processes() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("train.py", 7, MINUTE, 4_000));
+    journal.settle(HOUR, Row::of("whisper", 8, MINUTE + 2_500, 1_500));
+    journal.mark(5 * HOUR, 1);
+    let page = super::render(&made(&journal, By::Gpu, SharePolicy::None, &[]));
+    assert!(page.contains("  GPU 0 NVIDIA H200      2    4.000 s    2.500 s    1.500 s"), "{page}");
+    assert!(page.contains("alone: no other\nprocess held the GPU."), "{page}");
+}
+
+#[test]
 fn a_process_says_how_much_of_its_time_nobody_saw() {
     // It began before anybody looked.
     let mut journal = Journal::began(HOUR, 1);
