@@ -126,8 +126,16 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
 
 /// What a form of rows or words has no place for, and its reader must not miss.
 fn notes(report: &Report) -> Vec<String> {
-    let left_out = report.left_out.iter().map(text::left_out_words);
-    left_out.map(|words| words.replace("\n ", "")).collect()
+    let mut notes = Vec::new();
+    if report.driver.as_deref() == Some("simulated") {
+        notes.push("SIMULATED DRIVER: no GPU was used".to_owned());
+    }
+    notes.extend(report.left_out.iter().map(text::left_out_words));
+    if !report.is_known() {
+        let why = "not everything is known, or was seen; --format table and json say what and why";
+        notes.push(why.to_owned());
+    }
+    notes.iter().map(|note| note.replace("\n ", "")).collect()
 }
 
 /// What this system calls them, as far as it does.

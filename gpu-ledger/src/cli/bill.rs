@@ -14,17 +14,21 @@ use crate::clock::Clock;
 use crate::daemon::ClientError;
 use crate::journal::store::{StateDir, StoreError};
 
-const MOMENTS: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
+const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
 last. Without any of the three it is today, up to now.\n\
 Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see \
 all, every other user their own lines.\n\
+--format csv is rows alone: a line each, and --by process a process each, where state is settled (booked), \
+open (accrued, not booked) or no-driver-row (never billed). Period, statement of each GPU, gaps, totals and \
+what is UNKNOWN are in --format table and json. Of csv and line stderr says where the driver is simulated, \
+something was left out, or not everything is known; the exit status is the same in every form.\n\
 Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
 without a name, or was not seen, 64 usage.";
 
 /// What one bill is asked to be.
 #[derive(Args, Debug)]
-#[command(after_help = MOMENTS)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Bill {
     /// The period's first moment
     // A hyphen is taken as a value's, so that `-1h` is told what a moment is.

@@ -10,7 +10,7 @@ use crate::bill::{By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Span};
-use crate::unknown::{DisputeReason, GapCause};
+use crate::unknown::{DisputeReason, Flag, GapCause};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -246,7 +246,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
     journal.mark(5 * HOUR, 2);
     let report = made(&journal, By::Account, SharePolicy::None, &[]);
     let csv = table::csv(&report, false).unwrap();
-    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,false,1,5,"), "{csv}");
+    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,,,false,1,5,"), "{csv}");
     assert!(table::csv(&report, true).unwrap().contains("\r\n\"=cmd|' /C"));
     let rows = report.accounts.len() + report.unattributed.len() + report.disputed.len();
     let read = |text: &str| {
@@ -254,10 +254,31 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
         let columns = reader.headers().unwrap().len();
         (columns, reader.records().map(Result::unwrap).count())
     };
-    assert_eq!(read(&csv), (19, rows));
+    assert_eq!(read(&csv), (22, rows));
     let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
     let settled = by_process.settlements.as_ref().unwrap().len();
-    assert_eq!(read(&table::csv(&by_process, false).unwrap()), (21, settled));
+    let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());
+    assert!(open == 2 && rowless == 2);
+    let processes = table::csv(&by_process, false).unwrap();
+    assert_eq!(read(&processes), (23, settled + open + rowless));
+    let llama = processes.lines().find(|line| line.contains(",llama-server,")).unwrap();
+    assert!(llama.starts_with(",open,llama-server,GPU-0a2b3c4d-"), "{llama}");
+    let accrued = by_process.open[0].accrued_ms.unwrap().0;
+    assert!(llama.contains(&format!(",2488,{},,{accrued},", (DAY_MS + HOUR) * 1_000)), "{llama}");
+    let hidden = processes.lines().find(|line| line.contains(",4200,")).unwrap();
+    assert!(
+        hidden.contains(",open,comfyui,") && hidden.contains(",masked-by-dead-row,"),
+        "{hidden}"
+    );
+    assert!(processes.contains("\r\n,no-driver-row,voice-daemon,"), "{processes}");
+    let mut flagged = by_process;
+    flagged.settlements.as_mut().unwrap()[0].flags = vec![Flag::Below1Ms, Flag::SettledWhileAlive];
+    let rows = table::csv(&flagged, false).unwrap();
+    assert!(rows.contains(",below-1ms settled-while-alive\r\n"), "{rows}");
+    let mut users = made(&journal, By::User, SharePolicy::None, &[]);
+    users.accounts.iter_mut().for_each(|line| line.user = line.uid.map(|_| "=alice".to_owned()));
+    let rows = table::csv(&users, false).unwrap();
+    assert!(rows.contains("\r\nuid 1000,1000,'=alice,"), "{rows}");
     // What is not known is empty, and never a zero.
     let nameless = csv.lines().find(|line| line.starts_with("unattributed")).unwrap();
     assert!(nameless.ends_with(",,,,,,,"), "{nameless}");
