@@ -157,6 +157,20 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
     assert_eq!(rest["settlements_total"], 0);
     let said = rest["unknown"].to_string();
     assert!(said.contains("archived, and no archive is here"), "{said}");
+    assert!(rest["reading"]["missing_to"].as_u64() >= Some(4_096), "{rest}");
+    let page = text(&all.by(ROOT, &[]).stdout);
+    let (head, _) = page.split_once("\n\n").unwrap();
+    assert!(
+        head.contains("WARNING entries 1 to ") && head.contains(" is not on this bill"),
+        "{page}"
+    );
+    crate::ledger::assert_fits_a_terminal(&page);
+    for form in ["csv", "line"] {
+        let output = all.by((ONE, ONE), &["--format", form]);
+        let said = text(&output.stderr);
+        assert!(said.contains("were archived, and no archive is here"), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
     daemon.stop();
 }
 

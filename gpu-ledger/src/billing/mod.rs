@@ -130,6 +130,7 @@ fn notes(report: &Report) -> Vec<String> {
     if report.driver.as_deref() == Some("simulated") {
         notes.push("SIMULATED DRIVER: no GPU was used".to_owned());
     }
+    notes.extend(text::missing_words(&report.reading));
     notes.extend(report.left_out.iter().map(text::left_out_words));
     if !report.is_known() {
         let why = "not everything is known, or was seen; --format table and json say what and why";

@@ -138,7 +138,8 @@ pub fn report(
 fn reading(outside: &Outside) -> ReadingLine {
     let Reading { through, proven, only_uid, witnessed } = outside.reading;
     let only_user = only_uid.and_then(|uid| outside.users.get(&uid).cloned());
-    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed }
+    let missing_to = outside.missing;
+    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed, missing_to }
 }
 
 /// The period, from where the journal begins and up to where it speaks, where those were not asked

@@ -87,6 +87,9 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
             }
         }
     }
+    if let Some(words) = missing_words(reading) {
+        writeln!(page, "WARNING {words}")?;
+    }
     if !reading.end_witnessed {
         writeln!(
             page,
@@ -95,6 +98,18 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// That a part of the journal is not here, where it is so.
+#[must_use]
+pub fn missing_words(reading: &ReadingLine) -> Option<String> {
+    let last = reading.missing_to;
+    (last > 0).then(|| {
+        format!(
+            "entries 1 to {last} were archived, and no archive is here:\n  what they say is not on \
+             this bill, and the period all begins after them"
+        )
+    })
 }
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {

@@ -171,6 +171,7 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
         only_uid: None,
         only_user: None,
         end_witnessed: true,
+        missing_to: 0,
     };
     let plain = page(files.clone(), None);
     assert!(!plain.contains("daemon") && !plain.contains("WARNING"), "{plain}");
@@ -179,6 +180,10 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
     let unwitnessed = page(ReadingLine { end_witnessed: false, ..files.clone() }, Some("alice"));
     assert!(unwitnessed.contains("WARNING ledger.head is missing"), "{unwitnessed}");
     assert!(unwitnessed.contains("  alice (1000) "), "{unwitnessed}");
+    let cut = page(ReadingLine { missing_to: u64::MAX, ..files.clone() }, None);
+    let (head, _) = cut.split_once("\n\n").unwrap();
+    let said = format!("WARNING entries 1 to {} were archived, and no archive is", u64::MAX);
+    assert!(head.contains(&said), "at the top: {cut}");
     let through = Through::Daemon;
     let all = ReadingLine { through, proven: Proven::Entries, ..files.clone() };
     assert!(page(all, None).contains("every entry was proven here; that none is missing"));
