@@ -294,6 +294,9 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         (&["--since", "2999"], "lies in the future"),
         (&["--until", "2999-01-01"], "leave it out"),
         (&["--since", "2026-10-02", "--until", "2026-10-01"], "reversed"),
+        (&["--since", "now"], "give --since an earlier moment, such as 1h"),
+        (&["--until", "yesterday"], "give --since too: without it the period begins with today"),
+        (&["--period", "2999-12"], "the period from 2999-12-01"),
         (&["--period", "7d"], "is no period"),
         (&["--period", "0000"], "the calendar of a journal begins"),
         (

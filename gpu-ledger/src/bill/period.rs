@@ -36,7 +36,7 @@ pub enum PeriodError {
     Stretch(String),
     /// Its end is not after its beginning.
     #[error(
-        "the period from {since} to {until} is {}; give --until a moment after --since",
+        "the period from {since} to {until} is {}; {remedy}",
         if since == until { "empty" } else { "reversed" }
     )]
     NoLength {
@@ -44,6 +44,8 @@ pub enum PeriodError {
         since: String,
         /// Its end.
         until: String,
+        /// What to do, by what was typed.
+        remedy: &'static str,
     },
     /// It is over before the calendar of a journal begins.
     #[error(
@@ -86,6 +88,17 @@ pub struct Asked {
     pub period: Option<String>,
 }
 
+impl Asked {
+    /// What to do where its end is not after its beginning.
+    const fn remedy(&self) -> &'static str {
+        match (&self.since, &self.until) {
+            (None, Some(_)) => "give --since too: without it the period begins with today",
+            (_, None) => "give --since an earlier moment, such as 1h or yesterday",
+            (Some(_), Some(_)) => "give --until a moment after --since",
+        }
+    }
+}
+
 /// The moment of the asking, and the clock on the asker's wall.
 #[derive(Clone, Debug)]
 pub struct Standpoint {
@@ -124,8 +137,10 @@ impl Standpoint {
                 (self.moment("--since", since)?, until)
             }
         };
-        let remedy = "give a moment that has passed";
-        self.refuse_future("--since", since, remedy)?;
+        if asked.period.is_some() {
+            self.refuse_future("the period from", since, "give one that has begun")?;
+        }
+        self.refuse_future("--since", since, "give a moment that has passed")?;
         let is_open_ended = until.is_none();
         let until = until.unwrap_or(self.now);
         self.refuse_future("--until", until, "leave it out to bill everything up to now")?;
@@ -141,7 +156,11 @@ impl Standpoint {
                 is_open_ended,
                 zone: self.zone.clone(),
             }),
-            None => Err(PeriodError::NoLength { since: self.show(since), until: self.show(until) }),
+            None => Err(PeriodError::NoLength {
+                since: self.show(since),
+                until: self.show(until),
+                remedy: asked.remedy(),
+            }),
         }
     }
 
@@ -400,7 +419,11 @@ mod tests {
             (asked("", "tomorrow"), "--until \"tomorrow\" is no moment"),
             (asked("2026-10-02", "2026-10-01"), "is reversed; give --until a moment after --since"),
             (asked("2026-10-02", "2026-10-02"), "is empty"),
-            (asked("now", ""), "is empty"),
+            (asked("now", ""), "is empty; give --since an earlier moment, such as 1h or yesterday"),
+            (
+                asked("", "yesterday"),
+                "is reversed; give --since too: without it the period begins with today",
+            ),
             (
                 asked("2027", ""),
                 "lies in the future (it is 2026-11-30 05:38:50 UTC); give a moment",
@@ -411,7 +434,8 @@ mod tests {
             (whole("1969-12"), "where the calendar of a journal begins; give a later one"),
             (asked("1960", "1961"), "where the calendar of a journal begins"),
             (asked("1961", "1960"), "is reversed"),
-            (whole("2026-12"), "--since 2026-12-01 00:00:00 UTC lies in the future"),
+            (whole("2026-12"), "the period from 2026-12-01 00:00:00 UTC lies in the future"),
+            (whole("2027"), "; give one that has begun"),
         ];
         for (asked, expected) in cases {
             let text = refused(&asked);
