@@ -38,11 +38,16 @@ impl Host {
 
     /// On a host of this name, of this user.
     fn of(nameless: bool, name: &str, uid: u32) -> Self {
+        Self::made(nameless, name, uid, "whisper")
+    }
+
+    /// With another program than `whisper`.
+    fn made(nameless: bool, name: &str, uid: u32, second: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let host = Self { folder, now: Clock::system().now(), name: Arc::from(name), uid };
         let mut drafts = vec![host.agent(), host.epoch()];
         drafts.push(host.settlement(1, 3 * HOUR_MS, HOUR_MS, Some("ollama")));
-        drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some("whisper")));
+        drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some(second)));
         if nameless {
             drafts.push(host.settlement(3, HOUR_MS, 5, None));
         }
@@ -226,12 +231,58 @@ fn two_bills_of_the_same_moment_have_the_same_id_and_the_line_form_is_cumulative
 }
 
 #[test]
+fn in_the_line_form_a_program_called_like_a_word_of_ours_is_quoted() {
+    for word in ["unattributed", "TOTAL", "disputed"] {
+        let host = Host::made(true, "gpuhost", 1_000, word);
+        let line = host.bill(&["--format", "line"]);
+        let expected = format!(
+            " gpu-ledger: ollama {HOUR_MS} \"{word}\" {} unattributed 5 TOTAL {}\n",
+            HOUR_MS / 6,
+            HOUR_MS + HOUR_MS / 6 + 5
+        );
+        assert!(text(&line.stdout).ends_with(&expected), "{}", text(&line.stdout));
+    }
+}
+
+#[test]
 fn csv_has_a_head_and_a_row_a_line() {
     let host = Host::with(false);
     let said = host.bill(&["--since", "4h", "--format", "csv"]);
     let page = text(&said.stdout);
-    assert!(page.starts_with("line,gpu_uuid,reason,"), "{page}");
+    assert!(page.starts_with("line,uid,user,gpu_uuid,reason,"), "{page}");
     assert_eq!(page.lines().count(), 3, "{page}");
+}
+
+#[test]
+fn what_a_form_of_rows_has_no_place_for_is_said_on_stderr() {
+    const SIMULATED: &str = "gpu-ledger: SIMULATED DRIVER: no GPU was used\n";
+    const UNKNOWN: &str = "gpu-ledger: not everything is known, or was seen; --format table and json \
+                           say what and why\n";
+    for form in ["csv", "line"] {
+        let known = Host::with(false).bill(&["--since", "3h", "--format", form]);
+        assert_eq!((known.status.code(), text(&known.stderr)), (Some(0), SIMULATED), "{form}");
+        let nameless = Host::with(true).bill(&["--since", "3h", "--format", form]);
+        let said = text(&nameless.stderr);
+        assert_eq!(nameless.status.code(), Some(2), "{form}");
+        assert_eq!(said, format!("{SIMULATED}{UNKNOWN}"), "{form}");
+    }
+}
+
+#[test]
+fn csv_and_line_say_on_stderr_what_was_left_out() {
+    let host = Host::with(true);
+    for form in ["csv", "line"] {
+        let said = host.bill(&["--since", "3h", "--format", form, "--account", "whisper"]);
+        let notes = text(&said.stderr);
+        let left =
+            "gpu-ledger: left out as asked: 0 GPUs, 1 lines; on the GPUs shown 2 settlements";
+        assert!(notes.contains(left), "{form}: {notes}");
+        assert!(notes.contains("1 of them unattributed and 0 disputed"), "{form}: {notes}");
+        assert!(!text(&said.stdout).contains("ollama"), "{form}: {}", text(&said.stdout));
+        assert_eq!(said.status.code(), Some(2), "whose the nameless one is nobody knows");
+        let whole = host.bill(&["--since", "3h", "--format", form]);
+        assert!(!text(&whole.stderr).contains("left out"), "{form}: {}", text(&whole.stderr));
+    }
 }
 
 #[test]
@@ -243,6 +294,9 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         (&["--since", "2999"], "lies in the future"),
         (&["--until", "2999-01-01"], "leave it out"),
         (&["--since", "2026-10-02", "--until", "2026-10-01"], "reversed"),
+        (&["--since", "now"], "give --since an earlier moment, such as 1h"),
+        (&["--until", "yesterday"], "give --since too: without it the period begins with today"),
+        (&["--period", "2999-12"], "the period from 2999-12-01"),
         (&["--period", "7d"], "is no period"),
         (&["--period", "0000"], "the calendar of a journal begins"),
         (

@@ -16,7 +16,7 @@ use crate::asking::{
 };
 use crate::daemon::{NOBODY, Setup};
 use crate::privilege::can_trace;
-use crate::support::Sim;
+use crate::support::{Sim, poll};
 
 /// Hands a request on to the daemon, and of its answer what `change` leaves.
 fn between(
@@ -143,6 +143,17 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
         assert_eq!(lines(&whole), seen);
         assert_eq!(whole["driver"], "simulated");
     }
+    // What the daemon logs of everything booked is what a bill of everything says.
+    sim.work("--ms 10").wait();
+    daemon.until_booked(1);
+    let figures = |line: &str| line.split_once(" gpu-ledger: ").unwrap().1.trim().to_owned();
+    let logged = poll("its line", || {
+        let log = daemon.log();
+        let line = log.lines().rfind(|line| line.contains(" TOTAL "));
+        line.map(figures).filter(|line| line.contains("nvsim "))
+    });
+    let billed = text(&all.by(ROOT, &["--format", "line"]).stdout);
+    assert_eq!(logged, figures(&billed));
     let files = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path());
     let is_archive = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -154,9 +165,23 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
         std::fs::remove_file(path).unwrap();
     }
     let rest = all.json((ONE, ONE), &[]);
-    assert_eq!(rest["settlements_total"], 0);
+    assert_eq!(rest["settlements_total"], 1, "what was booked since");
     let said = rest["unknown"].to_string();
     assert!(said.contains("archived, and no archive is here"), "{said}");
+    assert!(rest["reading"]["missing_to"].as_u64() >= Some(4_096), "{rest}");
+    let page = text(&all.by(ROOT, &[]).stdout);
+    let (head, _) = page.split_once("\n\n").unwrap();
+    assert!(
+        head.contains("WARNING entries 1 to ") && head.contains(" is not on this bill"),
+        "{page}"
+    );
+    crate::ledger::assert_fits_a_terminal(&page);
+    for form in ["csv", "line"] {
+        let output = all.by((ONE, ONE), &["--format", form]);
+        let said = text(&output.stderr);
+        assert!(said.contains("were archived, and no archive is here"), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
     daemon.stop();
 }
 

@@ -20,6 +20,7 @@ mod line;
 mod lines;
 #[cfg(test)]
 pub(crate) mod made;
+mod on_gpu;
 pub mod period;
 pub mod report;
 mod share;

@@ -36,7 +36,7 @@ pub enum PeriodError {
     Stretch(String),
     /// Its end is not after its beginning.
     #[error(
-        "the period from {since} to {until} is {}; give --until a moment after --since",
+        "the period from {since} to {until} is {}; {remedy}",
         if since == until { "empty" } else { "reversed" }
     )]
     NoLength {
@@ -44,6 +44,8 @@ pub enum PeriodError {
         since: String,
         /// Its end.
         until: String,
+        /// What to do, by what was typed.
+        remedy: &'static str,
     },
     /// It is over before the calendar of a journal begins.
     #[error(
@@ -90,6 +92,17 @@ pub struct Asked {
     pub until: Option<String>,
     /// `--period`.
     pub period: Option<String>,
+}
+
+impl Asked {
+    /// What to do where its end is not after its beginning.
+    const fn remedy(&self) -> &'static str {
+        match (&self.since, &self.until) {
+            (None, Some(_)) => "give --since too: without it the period begins with today",
+            (_, None) => "give --since an earlier moment, such as 1h or yesterday",
+            (Some(_), Some(_)) => "give --until a moment after --since",
+        }
+    }
 }
 
 /// The moment of the asking, and the clock on the asker's wall.
@@ -163,6 +176,9 @@ impl Standpoint {
                 (self.moment("--since", since)?, until.map_or(Until::Open, Until::Asked))
             }
         };
+        if asked.period.is_some() {
+            self.refuse_future("the period from", since, "give one that has begun")?;
+        }
         self.refuse_future("--since", since, "give a moment that has passed")?;
         let is_open_ended = !matches!(until, Until::Asked(_));
         let until = match until {
@@ -190,7 +206,11 @@ impl Standpoint {
                     .map(|latest_ms| Beyond { now_ms: milliseconds(self.now), latest_ms }),
                 zone: self.zone.clone(),
             }),
-            None => Err(PeriodError::NoLength { since: self.show(since), until: self.show(until) }),
+            None => Err(PeriodError::NoLength {
+                since: self.show(since),
+                until: self.show(until),
+                remedy: asked.remedy(),
+            }),
         }
     }
 

@@ -176,7 +176,11 @@ fn what_is_no_period_is_refused_with_what_to_type() {
         (asked("", "tomorrow"), "--until \"tomorrow\" is no moment"),
         (asked("2026-10-02", "2026-10-01"), "is reversed; give --until a moment after --since"),
         (asked("2026-10-02", "2026-10-02"), "is empty"),
-        (asked("now", ""), "is empty"),
+        (asked("now", ""), "is empty; give --since an earlier moment, such as 1h or yesterday"),
+        (
+            asked("", "yesterday"),
+            "is reversed; give --since too: without it the period begins with today",
+        ),
         (asked("2027", ""), "lies in the future (it is 2026-11-30 05:38:50 UTC); give a moment"),
         (asked("", "2026-12-01"), "leave it out to bill everything up to now"),
         (whole("7d"), "--period \"7d\" is no period"),
@@ -184,7 +188,8 @@ fn what_is_no_period_is_refused_with_what_to_type() {
         (whole("1969-12"), "where the calendar of a journal begins; give a later one"),
         (asked("1960", "1961"), "where the calendar of a journal begins"),
         (asked("1961", "1960"), "is reversed"),
-        (whole("2026-12"), "--since 2026-12-01 00:00:00 UTC lies in the future"),
+        (whole("2026-12"), "the period from 2026-12-01 00:00:00 UTC lies in the future"),
+        (whole("2027"), "; give one that has begun"),
     ];
     for (asked, expected) in cases {
         let text = refused(&asked);

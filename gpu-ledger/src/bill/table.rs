@@ -1,9 +1,13 @@
-//! A bill as a table of commas (RFC 4180): one row per line of the chosen dimension.
+//! A bill as a table of commas (RFC 4180): one row per line of the chosen dimension; by process one per
+//! settlement, open row and holder without a driver row.
+//!
+//! It has rows and nothing around them: no period, no statement of a GPU, no gap, no UNKNOWN, no totals. The
+//! table and JSON have those.
 //!
 //! A cell that a spreadsheet would take for a formula is led by an apostrophe; columns of numbers never
 //! are, and a bare form leaves everything as it is.
 
-use super::report::{Account, Report, Settled, Unattributed};
+use super::report::{Account, NoDriverRow, Open, Report, Settled, Unattributed};
 use crate::escape::escape;
 
 /// The bill's lines as CSV, with a head.
@@ -15,9 +19,15 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     match &report.settlements {
         Some(settlements) => {
-            writer.write_record(SETTLED)?;
+            writer.write_record(PROCESS)?;
             for one in settlements {
                 writer.write_record(settled(one, is_raw))?;
+            }
+            for one in &report.open {
+                writer.write_record(open(one, is_raw))?;
+            }
+            for one in &report.no_driver_row {
+                writer.write_record(rowless(one, is_raw))?;
             }
         }
         None => write_lines(&mut writer, report, is_raw)?,
@@ -26,8 +36,10 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
     String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
 }
 
-const LINE: [&str; 19] = [
+const LINE: [&str; 22] = [
     "line",
+    "uid",
+    "user",
     "gpu_uuid",
     "reason",
     "classified",
@@ -38,6 +50,7 @@ const LINE: [&str; 19] = [
     "uncovered_ms",
     "span_ms_total",
     "open_ms",
+    "open_uncovered_ms",
     "settled_or_open_ms",
     "no_driver_row_ms",
     "share_ms",
@@ -48,8 +61,9 @@ const LINE: [&str; 19] = [
     "raw_ms",
 ];
 
-const SETTLED: [&str; 21] = [
+const PROCESS: [&str; 23] = [
     "id",
+    "state",
     "account",
     "gpu_uuid",
     "pid",
@@ -70,6 +84,7 @@ const SETTLED: [&str; 21] = [
     "basis",
     "reason",
     "dispute",
+    "flags",
 ];
 
 fn write_lines(
@@ -101,7 +116,11 @@ fn empty_row() -> Vec<String> {
 }
 
 fn put(row: &mut [String], column: &str, value: String) {
-    let place = LINE.iter().position(|name| *name == column);
+    put_in(&LINE, row, column, value);
+}
+
+fn put_in(columns: &[&str], row: &mut [String], column: &str, value: String) {
+    let place = columns.iter().position(|name| *name == column);
     if let Some(cell) = place.and_then(|place| row.get_mut(place)) {
         *cell = value;
     }
@@ -117,6 +136,7 @@ fn account(line: &Account, is_raw: bool) -> Vec<String> {
         ("uncovered_ms", Some(line.uncovered_ms.0)),
         ("span_ms_total", Some(line.span_ms_total.0)),
         ("open_ms", Some(line.open_ms.0)),
+        ("open_uncovered_ms", Some(line.open_uncovered_ms.0)),
         ("settled_or_open_ms", Some(line.settled_or_open_ms.0)),
         ("no_driver_row_ms", Some(line.no_driver_row_ms.0)),
         ("share_ms", line.share_ms.map(|ms| ms.0)),
@@ -126,6 +146,8 @@ fn account(line: &Account, is_raw: bool) -> Vec<String> {
         ("max_memory_bytes", line.max_memory_bytes.map(|bytes| bytes.0)),
     ];
     put(&mut row, "line", text(&line.account, is_raw));
+    put(&mut row, "uid", or_unknown(line.uid));
+    put(&mut row, "user", or_unknown(line.user.as_deref().map(|user| text(user, is_raw))));
     put(&mut row, "classified", or_unknown(line.classified));
     for (column, number) in numbers {
         put(&mut row, column, or_unknown(number));
@@ -145,10 +167,11 @@ fn unattributed(line: &Unattributed) -> Vec<String> {
     row
 }
 
-fn settled(one: &Settled, is_raw: bool) -> [String; 21] {
+fn settled(one: &Settled, is_raw: bool) -> [String; PROCESS.len()] {
     let ms = |ms: Option<crate::unit::Ms>| or_unknown(ms.map(|ms| ms.0));
     [
         one.id.clone(),
+        "settled".to_owned(),
         text(&one.account, is_raw),
         one.gpu_uuid.to_string(),
         one.pid.to_string(),
@@ -169,7 +192,52 @@ fn settled(one: &Settled, is_raw: bool) -> [String; 21] {
         or_unknown(one.basis.map(crate::identity::Basis::as_str)),
         or_unknown(one.reason),
         or_unknown(one.dispute),
+        one.flags.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
     ]
+}
+
+/// A row that still runs: accrued, not booked.
+fn open(one: &Open, is_raw: bool) -> Vec<String> {
+    let ms = |ms: Option<crate::unit::Ms>| or_unknown(ms.map(|ms| ms.0));
+    let nameless = one.nameless.map(|why| why.to_string());
+    process(&[
+        ("state", "open".to_owned()),
+        ("account", text(&one.account, is_raw)),
+        ("gpu_uuid", one.gpu_uuid.to_string()),
+        ("pid", or_unknown(one.pid)),
+        ("start_time_us", or_unknown(one.start_time_us.map(|start| start.0))),
+        ("in_period_ms", ms(one.accrued_ms)),
+        ("alone_ms", ms(one.alone_ms)),
+        ("shared_ms", ms(one.shared_ms)),
+        ("uncovered_ms", ms(one.uncovered_ms)),
+        ("program", or_unknown(one.program.as_deref().map(|program| text(program, is_raw)))),
+        ("uid", or_unknown(one.uid)),
+        ("basis", or_unknown(one.basis.map(crate::identity::Basis::as_str))),
+        ("reason", or_unknown(nameless.or_else(|| one.reason.clone()))),
+    ])
+}
+
+/// A process without a row: never billed.
+fn rowless(one: &NoDriverRow, is_raw: bool) -> Vec<String> {
+    process(&[
+        ("state", "no-driver-row".to_owned()),
+        ("account", text(&one.account, is_raw)),
+        ("gpu_uuid", one.gpu_uuid.to_string()),
+        ("pid", or_unknown(one.pid)),
+        ("in_period_ms", or_unknown(one.seen_ms.map(|ms| ms.0))),
+        ("program", or_unknown(one.program.as_deref().map(|program| text(program, is_raw)))),
+        ("uid", or_unknown(one.uid)),
+        ("reason", or_unknown(one.lost)),
+    ])
+}
+
+/// A row of processes with these cells; what it does not have is empty.
+fn process(cells: &[(&str, String)]) -> Vec<String> {
+    let mut row = vec![String::new(); PROCESS.len()];
+    for (column, value) in cells {
+        put_in(&PROCESS, &mut row, column, value.clone());
+    }
+    row
 }
 
 /// An empty cell is what RFC 4180 has for a value that is not known; a zero would be a value.
@@ -192,7 +260,16 @@ fn text(name: &str, is_raw: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn every_cell_that_is_put_has_its_column() {
+        for columns in [&LINE[..], &PROCESS[..]] {
+            assert_eq!(columns.iter().collect::<BTreeSet<_>>().len(), columns.len());
+        }
+    }
 
     #[test]
     fn a_name_that_a_spreadsheet_would_run_is_led_by_an_apostrophe() {

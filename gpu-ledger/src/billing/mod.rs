@@ -122,7 +122,25 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
     }
+    if matches!(options.format, Format::Csv { .. } | Format::Line) {
+        notes(&report).iter().for_each(|note| output::complain(note));
+    }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
+}
+
+/// What a form of rows or words has no place for, and its reader must not miss.
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.driver.as_deref() == Some("simulated") {
+        notes.push("SIMULATED DRIVER: no GPU was used".to_owned());
+    }
+    notes.extend(text::missing_words(&report.reading));
+    notes.extend(report.left_out.iter().map(text::left_out_words));
+    if !report.is_known() {
+        let why = "not everything is known, or was seen; --format table and json say what and why";
+        notes.push(why.to_owned());
+    }
+    notes.iter().map(|note| note.replace("\n ", "")).collect()
 }
 
 /// What this system calls them, as far as it does.

@@ -14,17 +14,26 @@ use crate::clock::Clock;
 use crate::daemon::ClientError;
 use crate::journal::store::{StateDir, StoreError};
 
-const MOMENTS: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
+const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
 last. Without any of the three it is today, up to now.\n\
 Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see \
 all, every other user their own lines.\n\
+--format csv is rows alone: a line each, and --by process a process each, where state is settled (booked), \
+open (accrued, not booked) or no-driver-row (never billed). Period, statement of each GPU, gaps, totals and \
+what is UNKNOWN are in --format table and json. Of csv and line stderr says where the driver is simulated, \
+something was left out, or not everything is known; the exit status is the same in every form.\n\
+--format line is `TIME gpu-ledger: ACCOUNT MS ACCOUNT MS TOTAL MS`, largest first: the plain sum of spans, which \
+overlap where processes did. A blank within a name is written \\x20, a byte that is not printable \\xHH, a \
+backslash \\\\; an account called like a word of ours (unattributed, TOTAL) is quoted.\n\
+Flags of a settlement: below-1ms (held for less than a millisecond), settled-while-alive (its process closed \
+the GPU and lived on), started-before-accounting (it held the GPU earlier too, which no row tells).\n\
 Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
 without a name, or was not seen, 64 usage.";
 
 /// What one bill is asked to be.
 #[derive(Args, Debug)]
-#[command(after_help = MOMENTS)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Bill {
     /// The period's first moment
     // A hyphen is taken as a value's, so that `-1h` is told what a moment is.
@@ -49,7 +58,8 @@ pub(super) struct Bill {
     /// Only the line of this name (may be given again); the bill says what it left out
     #[arg(long = "account", value_name = "NAME")]
     accounts: Vec<String>,
-    /// The form; line is everything booked so far, in one line
+    /// The form; line is one line of what was booked in the period, and without --since, --until and --period of
+    /// all that ever was, as the daemon logs it
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: Form,
     /// Leave names in CSV as they are, also those that a spreadsheet takes for a formula
@@ -141,4 +151,18 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         zone,
         clock,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AFTER_HELP;
+    use crate::unknown::Flag;
+
+    #[test]
+    fn the_help_explains_every_flag_and_how_a_blank_is_written() {
+        for flag in Flag::ALL {
+            assert!(AFTER_HELP.contains(&format!("{flag} (")), "{flag}: {AFTER_HELP}");
+        }
+        assert!(AFTER_HELP.contains(r"A blank within a name is written \x20, "), "{AFTER_HELP}");
+    }
 }

@@ -8,7 +8,13 @@ use clap::Args;
 use crate::clock::Clock;
 use crate::daemon::{self, DaemonOptions, LogFilter};
 
+const AFTER_HELP: &str = "SIGTERM and SIGINT end it in order, SIGHUP has it read its configuration again.\n\
+After every transaction that booked something stderr has one line beside the log, `TIME gpu-ledger: ACCOUNT MS \
+ACCOUNT MS TOTAL MS`: all that was ever booked, the same as `gpu-ledger bill --format line`.\n\
+Exit status: 0 ended in order, 1 failed, 64 usage.";
+
 #[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Daemon {
     /// Configuration file (default: /etc/gpu-ledger/config.toml, where there is one)
     #[arg(long, value_name = "FILE")]

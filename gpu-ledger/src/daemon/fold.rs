@@ -107,8 +107,11 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::bill::made::{Journal, NAMELESS, Row, program};
+    use crate::bill::ledger::Which;
+    use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, program};
+    use crate::bill::{By, Ledger};
     use crate::journal::entry::OpenKind;
+    use crate::unit::Span;
 
     const STRANGER: Peer = Peer { uid: 1_000, sees_all: false };
 
@@ -140,6 +143,26 @@ mod tests {
         // Whose it was nobody knows: that is no secret.
         assert_eq!(of(4).account, NAMELESS);
         assert!(of(4).pid.is_alias());
+    }
+
+    #[test]
+    fn a_program_of_theirs_that_is_called_like_all_others_is_told_apart_from_them() {
+        let mut journal = Journal::began(0, 1);
+        journal.settle(20, Row::of(OTHER_USERS, 7, 1, 9));
+        journal.settle(30, Row { uid: Some(7), ..Row::of("theirs", 8, 12, 9) });
+        journal.open(30, OpenKind::Row, 0, 9, 29, program("unattributed"));
+        let mut ledger = Ledger::new();
+        for entry in folded(&Fold::new(STRANGER), &journal, None) {
+            ledger.take(&entry).unwrap();
+        }
+        let names = |by| {
+            let which = Which { period: Span::new(DAY_MS, DAY_MS + 50).unwrap(), by, gpus: &[] };
+            let lines = ledger.cut(which).lines;
+            lines.iter().map(|line| line.text.to_string()).collect::<Vec<_>>()
+        };
+        for by in [By::Account, By::Program] {
+            assert_eq!(names(by), ["\"other users\"", "other users"], "{by}");
+        }
     }
 
     #[test]

@@ -345,7 +345,7 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
         start_time_us: open.start,
         start_unknown_because: open.reason,
         accrued_ms: accrued,
-        account: if seen { account.to_string() } else { OTHER_USERS.to_owned() },
+        account: if seen { account.title() } else { OTHER_USERS.to_owned() },
         program: program.filter(|_| seen).map(|program| program.to_string()),
         memory_bytes: holder.and_then(memory),
         memory_peak_bytes: open
@@ -384,7 +384,7 @@ fn rowless(host: &Host, peer: Peer, now: Stamp) -> Vec<RowlessStatus> {
             pid: seen.then_some(holder.pid.0),
             since: rfc3339(since.wall),
             age_ms: age(since, now).unwrap_or(Ms::ZERO),
-            account: if seen { bearer.account.to_string() } else { OTHER_USERS.to_owned() },
+            account: if seen { bearer.account.title() } else { OTHER_USERS.to_owned() },
             memory_bytes: memory(holder),
         }
     })

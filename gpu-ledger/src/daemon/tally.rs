@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use crate::accounting::RowKey;
 use crate::bill::{Totals, journal_line};
+use crate::billing::JournalFiles;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::journal::Figures;
 use crate::journal::entry::{Entry, SettlementFigures};
-use crate::journal::store::{Reader, StateDir, StoreError};
+use crate::journal::store::{StateDir, StoreError};
 use crate::metrics::GapCount;
 use crate::metrics::held::{HeldMeter, LABEL_UNATTRIBUTED};
 use crate::settlement::Account;
@@ -92,11 +93,19 @@ impl Shared {
 
 fn read(dir: &StateDir, until: u64) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
-    Reader::open_beside_writer(dir)?.period(0, u64::MAX, |entry| {
+    // With the archives beside it: the line is that of a bill of everything.
+    let files = JournalFiles::open_beside_writer(dir)?;
+    files.visit((0, u64::MAX), &mut |entry| {
         if let Some(news) = News::of(entry).filter(|_| entry.seq <= until) {
             tally.add(&news);
         }
     })?;
+    if files.missing() > 0 {
+        tracing::warn!(
+            last = files.missing(),
+            "entries up to this one were archived, and no archive is here: sums begin after them"
+        );
+    }
     Ok(tally)
 }
 
@@ -138,7 +147,7 @@ pub(super) fn boot_of(wall: WallUs, reading: Stamp) -> BootNs {
 pub(super) fn label_of(account: &Account) -> Arc<str> {
     match account.unattributed() {
         Some(_) => Arc::from(LABEL_UNATTRIBUTED),
-        None => Arc::from(account.to_string()),
+        None => Arc::from(account.title()),
     }
 }
 
@@ -174,7 +183,7 @@ impl Tally {
                             self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
                         *sum = Ms(sum.0.saturating_add(booked.held.0));
                     }
-                    (None, None) => self.totals.add(&booked.account.to_string(), booked.held),
+                    (None, None) => self.totals.add(&booked.account.title(), booked.held),
                 }
             }
             News::Gap(gap) => {

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::rendering::{cell, clip, or_unknown, percent};
+use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::session::report::{Account, Block, Gpu, NoDriverRow, Open, Processes, Report, Settled};
 use crate::unit::{Bytes, GpuUuid, Ms};
 use crate::unknown::GapCause;
@@ -71,8 +71,9 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
 
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
     let name = clip(&gpu.gpu_name, 48);
-    writeln!(page, "GPU {} {name}, period {}", gpu.gpu_index, gpu.period_ms)?;
-    let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
+    let whole = gpu.period_ms;
+    writeln!(page, "GPU {} {name}, period {}", gpu.gpu_index, exact(whole, whole))?;
+    let part = |name: &str, ms: Ms| format!("{name} {} ({})", exact(ms, whole), percent(ms, whole));
     writeln!(
         page,
         "  {} + {}\n  + {} + {} = period",

@@ -1,5 +1,6 @@
 //! From a settlement to the line it stands on.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,6 +39,46 @@ impl Account {
     }
 }
 
+/// What stands where the name of a line does and is none: on bills, on the daemon's line, as a meter's label.
+const OWN_WORDS: [&str; 9] = [
+    "unattributed",
+    "disputed",
+    "TOTAL",
+    "other",
+    "other users",
+    "account unknown",
+    "program unknown",
+    "user unknown",
+    "gpu unknown",
+];
+
+/// A stranger's name as it stands beside our own words: one that is such a word is quoted, and so is one
+/// that is quoted like that already, so that no two names become one.
+#[must_use]
+pub fn told_apart(name: &str) -> Cow<'_, str> {
+    let mut core = name;
+    loop {
+        let bare = core.trim();
+        let bare = bare.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(bare);
+        if bare == core {
+            break;
+        }
+        core = bare;
+    }
+    if OWN_WORDS.contains(&core) { Cow::Owned(format!("\"{name}\"")) } else { Cow::Borrowed(name) }
+}
+
+impl Account {
+    /// Its name where our own words stand beside it; of an unattributed one the word and the reason.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self {
+            Self::Ruled { name, .. } | Self::Unclassified(name) => told_apart(name).into_owned(),
+            Self::Unattributed(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Account {
     /// Its name; of an unattributed one the word `unattributed` and the reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,5 +96,37 @@ pub fn account_of(attribution: &Attribution, classify: impl FnOnce(&Named) -> Ac
     match attribution {
         Attribution::Named(named) => classify(named),
         Attribution::Nameless(nameless) => Account::Unattributed(nameless.reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_a_word_of_ours_is_quoted_and_no_two_names_become_one() {
+        let names = [
+            "unattributed",
+            "\"unattributed\"",
+            "\"\"unattributed\"\"",
+            " unattributed",
+            "TOTAL",
+            "total",
+            "other users",
+            "\"other users\"",
+            "ollama",
+            "\"ollama\"",
+            "\"",
+            "",
+        ];
+        let told: BTreeSet<String> = names.iter().map(|name| told_apart(name).into()).collect();
+        assert_eq!(told.len(), names.len(), "{told:?}");
+        assert!(OWN_WORDS.iter().all(|word| !told.contains(*word)), "{told:?}");
+        assert_eq!(told_apart("unattributed"), "\"unattributed\"");
+        assert_eq!((&*told_apart("total"), &*told_apart("\"ollama\"")), ("total", "\"ollama\""));
+        let nameless = Account::Unattributed(NamelessReason::EventLost);
+        assert_eq!(nameless.title(), "unattributed (event-lost)");
     }
 }

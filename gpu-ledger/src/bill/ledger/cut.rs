@@ -11,7 +11,7 @@ use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placin
 use crate::coverage::Gap;
 use crate::identity::Basis;
 use crate::journal::entry::OpenKind;
-use crate::settlement::Account;
+use crate::settlement::{Account, told_apart};
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{Flag, GapCause, NamelessReason, UnknownReason};
 
@@ -415,7 +415,7 @@ impl Ledger {
         match value {
             Value::Account(account) => match self.accounts.name(account) {
                 Some(account) => LineName {
-                    text: account.to_string().into(),
+                    text: account.title().into(),
                     is_classified: Some(matches!(account, Account::Ruled { .. })),
                     is_unknown: false,
                     uid: None,
@@ -423,7 +423,8 @@ impl Ledger {
                 None => other(None, "account unknown"),
             },
             Value::Program(program) => {
-                other(program.and_then(|it| self.programs.name(it)).cloned(), "program unknown")
+                let name = program.and_then(|it| self.programs.name(it));
+                other(name.map(|name| told_apart(name).into()), "program unknown")
             }
             Value::User(uid) => LineName {
                 uid,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
-use super::left_out::filter;
+use super::left_out::{Whole, filter};
 use super::lifetimes::{Class, Classes};
 use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine,
     Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
     Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, bill, divide,
@@ -78,7 +79,10 @@ pub fn report(
 ) -> Result<Report, BillError> {
     let period = bounds(ledger, &ask.period);
     let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
-    let bill = bill(period, &cut.books)?;
+    let mut bill = bill(period, &cut.books)?;
+    if ask.by == By::Gpu {
+        split_by_process(&mut bill, &cut.books);
+    }
     let found = Found::of(&cut, &bill, period);
     let shares = shares(&bill, ask.share, &found)?;
     let mut report = Report {
@@ -127,14 +131,16 @@ pub fn report(
     };
     let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
     report.unknown = unknown(&report, missing, doubted.collect());
-    filter(&mut report, ask, cut.gpus_left_out)?;
+    let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
+    filter(&mut report, ask, &whole)?;
     Ok(report)
 }
 
 fn reading(outside: &Outside) -> ReadingLine {
     let Reading { through, proven, only_uid, witnessed } = outside.reading;
     let only_user = only_uid.and_then(|uid| outside.users.get(&uid).cloned());
-    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed }
+    let missing_to = outside.missing;
+    ReadingLine { through, proven, only_uid, only_user, end_witnessed: witnessed, missing_to }
 }
 
 /// The period, from where the journal begins and up to where it speaks, where those were not asked
@@ -244,7 +250,7 @@ impl Found {
 }
 
 /// Each holder with what it got of the period; `None` of one without an interval.
-fn placed<'a>(
+pub(super) fn placed<'a>(
     gpu: &'a CutGpu<'a>,
     line: &'a GpuLine<LineKey>,
 ) -> impl Iterator<Item = (&'a Holder, Option<Parts>)> {
@@ -329,6 +335,7 @@ fn accounts(
         // What the policy gave it nothing of is nothing: a line without sharers.
         let share = || shares.lines.get(&line.account).copied().unwrap_or(Ms::ZERO);
         Some(Account {
+            line: line.account,
             account: name.text.to_string(),
             classified: name.is_classified,
             uid: name.uid,
@@ -340,6 +347,7 @@ fn accounts(
             uncovered_ms: line.settled.uncovered,
             span_ms_total: line.span_total,
             open_ms: line.open.held(),
+            open_uncovered_ms: line.open.uncovered,
             settled_or_open_ms: line.settled_or_open.held(),
             no_driver_row_ms: line.no_driver_row.held(),
             share_ms: shares.undivided.map(|_| share()),
@@ -377,6 +385,7 @@ fn unattributed(bill: &Bill<LineKey>, shares: &Shares) -> Vec<Unattributed> {
 fn disputed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> Vec<Disputed> {
     let name = |key| cut.line(key).map_or(UNATTRIBUTED, |name| &*name.text).to_owned();
     let lines = bill.disputed.iter().map(|line| Disputed {
+        line: line.account,
         gpu_uuid: line.gpu.clone(),
         account: name(line.account),
         reason: line.reason,
@@ -390,8 +399,16 @@ fn account_name(account: &AccountOf) -> String {
     match account {
         // The reason has a field of its own.
         AccountOf::Unattributed(_) => UNATTRIBUTED.to_owned(),
-        account => account.to_string(),
+        account => account.title(),
     }
+}
+
+/// What is said of a holder that another user's is said by the daemon, and is no name.
+fn holder_name(holder: &Holder) -> String {
+    if holder.pid.is_alias() && holder.account.unattributed().is_none() {
+        return holder.account.to_string();
+    }
+    account_name(&holder.account)
 }
 
 fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled> {
@@ -414,6 +431,7 @@ fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
     let account = row.account();
     let parts = parts.filter(|_| placing.dispute.is_none());
     Settled {
+        line: row.line,
         id: SettlementId::of_parts(gpu, placing.pid, row.start()).to_string(),
         seq: row.seq(),
         gpu_uuid: gpu.clone(),
@@ -454,14 +472,19 @@ fn holders(report: &mut Report, cut: &Cut<'_>, bill: &Bill<LineKey>, outside: &O
 }
 
 fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
+    let parts = parts.filter(|_| holder.is_open_row());
     Open {
+        line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
         first_seen: moment(holder.first_seen_ms),
-        accrued_ms: parts.filter(|_| holder.is_open_row()).map(Parts::held),
+        accrued_ms: parts.map(Parts::held),
+        alone_ms: parts.map(|parts| parts.alone),
+        shared_ms: parts.map(|parts| parts.shared),
+        uncovered_ms: parts.map(|parts| parts.uncovered),
         memory_bytes: None,
-        account: account_name(&holder.account),
+        account: holder_name(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         basis: holder.basis,
@@ -479,9 +502,10 @@ fn no_driver_row(
     let born_ms = outside.born_ms.get(&holder.seq);
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
+        line: holder.line,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
-        account: account_name(&holder.account),
+        account: holder_name(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         first_seen: moment(holder.first_seen_ms),

@@ -1,56 +1,130 @@
 //! What a reader did not ask for.
 
-use super::assemble::UNATTRIBUTED;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::assemble::{UNATTRIBUTED, placed};
+use super::lifetimes::{Class, Classes};
 use super::{Ask, LeftOut, Report};
-use crate::bill::BillError;
 use crate::bill::chosen::refuse_unknown_lines;
+use crate::bill::ledger::{Cut, counts};
+use crate::bill::{Bill, BillError, Booked, LineKey, Parts};
+use crate::journal::entry::OpenKind;
+use crate::unit::{Ms, Span};
+
+/// Everything that there is to leave out of.
+pub(super) struct Whole<'a> {
+    pub(super) cut: &'a Cut<'a>,
+    pub(super) bill: &'a Bill<LineKey>,
+    /// What this system calls users, by the real user id.
+    pub(super) users: &'a BTreeMap<u32, String>,
+}
+
+impl Whole<'_> {
+    /// What a line is called, its name for people first.
+    fn words(&self, line: LineKey) -> Vec<String> {
+        if line.reason.is_some() {
+            return vec![UNATTRIBUTED.to_owned()];
+        }
+        let Some(name) = self.cut.line(line) else { return Vec::new() };
+        let mut words = vec![name.text.to_string()];
+        if let Some(uid) = name.uid {
+            words.push(uid.to_string());
+            if let Some(user) = self.users.get(&uid) {
+                words.push(user.clone());
+                words.insert(0, format!("{user} ({uid})"));
+            }
+        }
+        words
+    }
+
+    /// How the time of the lines that are shown spreads over spans short and long.
+    fn classes(&self, period: Span, is_shown: impl Fn(LineKey) -> bool) -> Classes {
+        let mut classes = Classes::new();
+        for ((gpu, books), line) in self.cut.gpus.iter().zip(&self.cut.books).zip(&self.bill.gpus) {
+            let settled = gpu.rows.iter().zip(&books.settlements).zip(&line.settlements);
+            for ((row, booked), parts) in settled {
+                let is_placed = matches!(booked, Booked::Placed(_)) && counts(booked, period);
+                if is_placed && is_shown(row.line) {
+                    let parts = parts.unwrap_or(Parts::NONE);
+                    classes.add(Class::of_settled(row.placing().held), parts.held());
+                }
+            }
+            for (holder, parts) in placed(gpu, line) {
+                let is_open = !holder.is_over && holder.kind != OpenKind::NoDriverRow;
+                let class = if is_open { Class::Open } else { Class::NoDriverRow };
+                if let Some(parts) = parts.filter(|_| is_shown(holder.line)) {
+                    classes.add(class, parts.held());
+                }
+            }
+        }
+        classes
+    }
+}
 
 /// Leaves the lines of other names out, and says what they were.
-pub(super) fn filter(
-    report: &mut Report,
-    ask: &Ask,
-    gpus_left_out: usize,
-) -> Result<(), BillError> {
+pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Result<(), BillError> {
     if ask.accounts.is_empty() && ask.gpus.is_empty() {
         return Ok(());
     }
-    refuse_unknown_lines(&ask.accounts, names(report), |name| {
-        names(report).any(|known| known == name)
-            || report.accounts.iter().any(|line| line.is_called(name))
+    let lines = lines(report);
+    let is_called = |line: LineKey, name: &str| whole.words(line).iter().any(|word| word == name);
+    let titles: Vec<String> =
+        lines.iter().filter_map(|line| whole.words(*line).into_iter().next()).collect();
+    refuse_unknown_lines(&ask.accounts, titles.iter().map(String::as_str), |name| {
+        lines.iter().any(|line| is_called(*line, name))
     })?;
-    let wanted = |name: &str| ask.accounts.is_empty() || ask.accounts.iter().any(|one| one == name);
-    let lines = report.accounts.len();
-    report.accounts.retain(|line| {
-        ask.accounts.is_empty() || ask.accounts.iter().any(|name| line.is_called(name))
-    });
-    if !wanted(UNATTRIBUTED) {
-        report.unattributed.clear();
-    }
-    report.disputed.retain(|line| wanted(&line.account));
-    report.open.retain(|line| wanted(&line.account));
-    report.no_driver_row.retain(|line| wanted(&line.account));
+    let wanted: BTreeSet<LineKey> = lines
+        .into_iter()
+        .filter(|line| {
+            ask.accounts.is_empty() || ask.accounts.iter().any(|name| is_called(*line, name))
+        })
+        .collect();
+    let is_wanted = |line: LineKey| wanted.contains(&line);
+    let accounts = extracted(&mut report.accounts, |line| is_wanted(line.line));
+    let nameless =
+        extracted(&mut report.unattributed, |line| is_wanted(LineKey::nameless(line.reason)));
+    let disputed = extracted(&mut report.disputed, |line| is_wanted(line.line));
+    let open = extracted(&mut report.open, |row| is_wanted(row.line));
+    let rowless = extracted(&mut report.no_driver_row, |one| is_wanted(one.line));
     if let Some(settlements) = &mut report.settlements {
-        settlements.retain(|line| wanted(&line.account));
+        settlements.retain(|one| is_wanted(one.line));
     }
-    let shown = shown(report);
-    let lines = lines.saturating_sub(report.accounts.len());
+    if !ask.accounts.is_empty() {
+        report.lifetime_classes = whole.classes(whole.bill.period, is_wanted).lines();
+    }
+    let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+    let (settlements, span_ms_total) = shown(report);
     report.left_out = Some(LeftOut {
-        gpus: u64::try_from(gpus_left_out).unwrap_or(u64::MAX),
-        accounts: u64::try_from(lines).unwrap_or(u64::MAX),
-        settlements: report.settlements_total.saturating_sub(shown.0),
-        span_ms_total: report.span_ms_total.saturating_sub(shown.1),
+        gpus: number(whole.cut.gpus_left_out),
+        accounts: number(accounts.len()),
+        settlements: report.settlements_total.saturating_sub(settlements),
+        span_ms_total: report.span_ms_total.saturating_sub(span_ms_total),
+        unattributed: sum(&mut nameless.iter().map(|line| line.count)),
+        disputed: sum(&mut disputed.iter().map(|line| line.count)),
+        open: number(open.len()),
+        open_ms: Ms(sum(&mut open.iter().filter_map(|row| row.accrued_ms).map(|ms| ms.0))),
+        no_driver_row: number(rowless.len()),
     });
     Ok(())
 }
 
-/// Every name that a line of it has.
-fn names(report: &Report) -> impl Iterator<Item = &str> {
-    let accounts = report.accounts.iter().map(|line| &*line.account);
-    let disputed = report.disputed.iter().map(|line| &*line.account);
-    let open = report.open.iter().map(|line| &*line.account);
-    let rowless = report.no_driver_row.iter().map(|line| &*line.account);
-    let nameless = report.unattributed.iter().map(|_| UNATTRIBUTED);
-    accounts.chain(disputed).chain(open).chain(rowless).chain(nameless)
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Takes out what is not wanted, and returns it.
+fn extracted<T>(list: &mut Vec<T>, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    list.extract_if(.., |one| !is_wanted(one)).collect()
+}
+
+/// Every line that something on it stands on.
+fn lines(report: &Report) -> BTreeSet<LineKey> {
+    let accounts = report.accounts.iter().map(|line| line.line);
+    let disputed = report.disputed.iter().map(|line| line.line);
+    let open = report.open.iter().map(|row| row.line);
+    let rowless = report.no_driver_row.iter().map(|one| one.line);
+    let nameless = report.unattributed.iter().map(|line| LineKey::nameless(line.reason));
+    accounts.chain(disputed).chain(open).chain(rowless).chain(nameless).collect()
 }
 
 /// Settlements on the lines, and their milliseconds.

@@ -16,6 +16,7 @@ pub use reading::{Proven, Reading, ReadingLine, Through};
 
 use serde::Serialize;
 
+use crate::bill::LineKey;
 use crate::identity::Basis;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
@@ -70,7 +71,7 @@ pub struct Report {
     pub disputed: Vec<Disputed>,
     /// Processes that hold or held a GPU and never get a row.
     pub no_driver_row: Vec<NoDriverRow>,
-    /// How the held time spreads over spans short and long.
+    /// How the held time of the lines that are shown spreads over spans short and long.
     pub lifetime_classes: Vec<LifetimeClass>,
     /// Every settlement that the reader may see; null unless the bill is made by process.
     pub settlements: Option<Vec<Settled>>,
@@ -161,6 +162,9 @@ pub struct Gpu {
 /// One line: an account, or what else the bill is made by.
 #[derive(Clone, Debug, Serialize)]
 pub struct Account {
+    /// Its place among the lines.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Its name.
     pub account: String,
     /// Named by a rule, and not after its program; null where the line is no account.
@@ -173,9 +177,9 @@ pub struct Account {
     pub settlements: u64,
     /// Union of its settled spans over each GPU within the period, summed over the GPUs.
     pub held_ms: Ms,
-    /// Of that, no other line held the same GPU.
+    /// Of that, no other line held the same GPU; where the line is a GPU, no other process did.
     pub alone_ms: Ms,
-    /// Of that, another line held it too.
+    /// Of that, another line held it too; where the line is a GPU, another process did.
     pub shared_ms: Ms,
     /// Of that, held where nobody could see who else did.
     pub uncovered_ms: Ms,
@@ -183,6 +187,8 @@ pub struct Account {
     pub span_ms_total: Ms,
     /// Union of its open spans: accrued, not booked.
     pub open_ms: Ms,
+    /// Of that, held where nobody could see who else did.
+    pub open_uncovered_ms: Ms,
     /// Union of settled and open: unchanged when an open row settles.
     pub settled_or_open_ms: Ms,
     /// Union of its spans without a driver row: shown, never billed.
@@ -222,6 +228,9 @@ pub struct Unattributed {
 /// Settlements whose milliseconds are in doubt: in no line's priced sum.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disputed {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Whose; `unattributed` where nobody knows.
@@ -237,6 +246,9 @@ pub struct Disputed {
 /// A row that still runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Open {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Whose; null where it is another user's.
@@ -247,6 +259,12 @@ pub struct Open {
     pub first_seen: String,
     /// Held within the period so far; null where its start is not known.
     pub accrued_ms: Option<Ms>,
+    /// Of that, nobody else held the GPU.
+    pub alone_ms: Option<Ms>,
+    /// Somebody else did.
+    pub shared_ms: Option<Ms>,
+    /// Nobody saw who else did.
+    pub uncovered_ms: Option<Ms>,
     /// Device memory it holds; null, as a journal does not note it.
     pub memory_bytes: Option<Bytes>,
     /// Its account; `unattributed` where nobody knows.
@@ -266,6 +284,9 @@ pub struct Open {
 /// A process that holds or held a GPU and gets no row.
 #[derive(Clone, Debug, Serialize)]
 pub struct NoDriverRow {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Who; null where it is another user's.
@@ -311,6 +332,9 @@ pub struct UnknownLine {
 /// One settlement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settled {
+    /// On which line.
+    #[serde(skip)]
+    pub line: LineKey,
     /// `<first 8 of the GPU's UUID>-<pid>-<startTime µs>`.
     pub id: String,
     /// Number of its entry in the journal.
@@ -331,7 +355,8 @@ pub struct Settled {
     pub shared_ms: Option<Ms>,
     /// Nobody saw who else did.
     pub uncovered_ms: Option<Ms>,
-    /// Asleep inside the whole row; null where not observed.
+    /// Asleep inside the whole row; null where not observed. Before anybody looked it is known where the
+    /// host had not slept since it booted, which its clocks say.
     pub asleep_ms: Option<Ms>,
     /// Busy at least this long, of the whole row.
     pub busy_ms_low: Option<Ms>,
@@ -387,7 +412,8 @@ pub struct GapLine {
     pub size: Option<u64>,
 }
 
-/// What a filter left out of the lines; the statements of the GPUs that are shown are whole all the same.
+/// What a filter left out of the lines. The statements of the GPUs that are shown, the totals, what was not
+/// seen and what is unknown are whole all the same.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeftOut {
     /// GPUs.
@@ -398,6 +424,16 @@ pub struct LeftOut {
     pub settlements: u64,
     /// Their milliseconds.
     pub span_ms_total: u128,
+    /// Of those settlements, the ones without a name.
+    pub unattributed: u64,
+    /// Of those settlements, the ones in dispute.
+    pub disputed: u64,
+    /// Rows that still run.
+    pub open: u64,
+    /// What they have accrued within the period, where that is known: the plain sum of their spans.
+    pub open_ms: Ms,
+    /// Processes that hold or held a GPU and get no row.
+    pub no_driver_row: u64,
 }
 
 impl Account {
@@ -409,22 +445,21 @@ impl Account {
             _ => self.account.clone(),
         }
     }
-
-    /// Whether somebody calls it so.
-    #[must_use]
-    pub fn is_called(&self, name: &str) -> bool {
-        self.account == name || self.user.as_deref() == Some(name) || self.title() == name
-    }
 }
 
 impl Report {
-    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing.
+    /// Whether everything on the bill is known: no gap, no row without a name, no figure missing. What was
+    /// left out as asked may be part of the answer all the same where nobody knows whose it is.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let unseen = |gpu: &Gpu| gpu.uncovered_ms.0.saturating_sub(gpu.unread_ms.0) > 0;
         self.unknown.iter().all(|line| line.is_evidence)
             && self.unattributed.is_empty()
             && self.disputed.is_empty()
+            && self
+                .left_out
+                .as_ref()
+                .is_none_or(|left| (left.unattributed, left.disputed) == (0, 0))
             && self.coverage.gaps.is_empty()
             && self.reading.end_witnessed
             && !self.gpus.is_empty()

@@ -64,4 +64,7 @@ pub struct ReadingLine {
     /// Whether something outside of the database says where it ends: without it entries cut off its end
     /// would not be missed.
     pub end_witnessed: bool,
+    /// Number of the last entry that was archived and is not here: what the entries up to it say is not on
+    /// the bill. 0 where none is missing.
+    pub missing_to: u64,
 }

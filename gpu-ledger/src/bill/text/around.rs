@@ -1,10 +1,14 @@
 //! The sections around the accounts: what is not theirs, and what could not be seen.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use super::{LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, nothing, safe, short, write_more};
-use crate::bill::report::{NoDriverRow, Open, Report, Settled};
+use super::{
+    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, safe, short, write_left, write_more,
+};
+use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
 use crate::rendering::{cell, or_unknown, percent};
+use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
 
@@ -26,11 +30,11 @@ pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result
 }
 
 fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Result {
-    let name = one.program.as_ref().unwrap_or(&one.account);
+    let name = one.program.as_deref().map_or(Cow::Borrowed(&*one.account), told_apart);
     writeln!(
         page,
         "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
-        cell(&safe(name), NAME_WIDTH),
+        cell(&safe(&name), NAME_WIDTH),
         one.pid,
         cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
         or_unknown(one.in_period_ms),
@@ -38,6 +42,7 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
         or_unknown(one.shared_ms),
         or_unknown(one.max_memory_bytes),
     )?;
+    write_unseen(page, one.uncovered_ms)?;
     let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
     marks.extend(one.reason.map(|why| format!("unattributed {why}")));
     marks.extend(one.dispute.map(|why| format!("DISPUTED {why}, {} raw", one.held_ms)));
@@ -45,8 +50,9 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
 }
 
 pub(super) fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
+    let left = left_out(report, |left| left.unattributed);
     if report.unattributed.is_empty() {
-        return writeln!(page, "\nunattributed: {}", nothing(report));
+        return writeln!(page, "\nunattributed: {}", absent(report, left));
     }
     writeln!(page, "\nunattributed: settled, and nobody can say whose")?;
     for line in &report.unattributed {
@@ -59,12 +65,14 @@ pub(super) fn write_unattributed(page: &mut String, report: &Report) -> fmt::Res
             line.held_ms
         )?;
     }
-    Ok(())
+    write_left(page, left)
 }
 
 pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result {
+    let left = left_out(report, |left| left.disputed);
     if report.disputed.is_empty() {
-        return writeln!(page, "disputed: nothing");
+        let words = if left > 0 { absent(report, left) } else { "nothing".to_owned() };
+        return writeln!(page, "disputed: {words}");
     }
     writeln!(page, "disputed: as the driver gave it, not priced")?;
     for line in &report.disputed {
@@ -77,18 +85,20 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
             line.raw_ms
         )?;
     }
-    Ok(())
+    write_left(page, left)
 }
 
 pub(super) fn write_open(page: &mut String, report: &Report) -> fmt::Result {
+    let left = left_out(report, |left| left.open);
     if report.open.is_empty() {
-        return writeln!(page, "open: {}", nothing(report));
+        return writeln!(page, "open: {}", absent(report, left));
     }
     writeln!(page, "open: running still, accrued within the period, not booked")?;
     for open in report.open.iter().take(LINES_SHOWN_MAX) {
         write_open_line(page, report, open)?;
     }
-    write_more(page, report.open.len())
+    write_more(page, report.open.len())?;
+    write_left(page, left)
 }
 
 fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Result {
@@ -100,9 +110,20 @@ fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Resu
         pid(open.pid),
         or_unknown(open.accrued_ms),
     )?;
+    write_unseen(page, open.uncovered_ms)?;
     let mut marks: Vec<String> = open.nameless.iter().map(ToString::to_string).collect();
     marks.extend(open.reason.clone());
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+/// What of a span fell in time that was not seen, where any did.
+fn write_unseen(page: &mut String, uncovered: Option<Ms>) -> fmt::Result {
+    match uncovered {
+        Some(ms) if ms > Ms::ZERO => {
+            writeln!(page, "      of it {ms} where nobody saw who shared it")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A pid; nothing where it is another user's.
@@ -111,14 +132,16 @@ fn pid(pid: Option<Pid>) -> String {
 }
 
 pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Result {
+    let left = left_out(report, |left| left.no_driver_row);
     if report.no_driver_row.is_empty() {
-        return writeln!(page, "no driver row: {}", nothing(report));
+        return writeln!(page, "no driver row: {}", absent(report, left));
     }
     writeln!(page, "no driver row: holds or held a GPU and is never billed; it shares")?;
     for one in report.no_driver_row.iter().take(LINES_SHOWN_MAX) {
         write_rowless(page, report, one)?;
     }
-    write_more(page, report.no_driver_row.len())
+    write_more(page, report.no_driver_row.len())?;
+    write_left(page, left)
 }
 
 fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::Result {
@@ -205,6 +228,9 @@ pub(super) fn write_lifetimes(page: &mut String, report: &Report) -> fmt::Result
         return Ok(());
     }
     writeln!(page, "\nwho it was held by, by how long they held (spans added up, overlaps twice)")?;
+    if report.left_out.as_ref().is_some_and(|left| left.accounts > 0 || left.unattributed > 0) {
+        writeln!(page, "  of the lines above alone")?;
+    }
     for class in classes.iter().filter(|class| class.count > 0) {
         writeln!(
             page,
@@ -218,21 +244,49 @@ pub(super) fn write_lifetimes(page: &mut String, report: &Report) -> fmt::Result
     Ok(())
 }
 
+/// Of one kind, how many were left out as asked.
+fn left_out(report: &Report, of: impl Fn(&LeftOut) -> u64) -> u64 {
+    report.left_out.as_ref().map_or(0, of)
+}
+
 pub(super) fn write_left_out(page: &mut String, report: &Report) -> fmt::Result {
-    let Some(left_out) = &report.left_out else { return Ok(()) };
-    writeln!(
-        page,
-        "\nleft out as asked: {} GPUs, {} lines\n  with {} settlements and {} ms on the GPUs above",
-        left_out.gpus, left_out.accounts, left_out.settlements, left_out.span_ms_total
+    match &report.left_out {
+        Some(left) => writeln!(page, "\n{}", left_out_words(left)),
+        None => Ok(()),
+    }
+}
+
+/// What was left out, all of it.
+#[must_use]
+pub fn left_out_words(left: &LeftOut) -> String {
+    let head = format!("left out as asked: {} GPUs, {} lines", left.gpus, left.accounts);
+    if [left.accounts, left.settlements, left.open, left.no_driver_row] == [0; 4] {
+        return head;
+    }
+    format!(
+        "{head}; on the GPUs shown\n  {} settlements of {} ms, {} of them \
+         unattributed and {} disputed;\n  {} open rows of {}, {} holders without a driver row",
+        left.settlements,
+        left.span_ms_total,
+        left.unattributed,
+        left.disputed,
+        left.open,
+        left.open_ms,
+        left.no_driver_row,
     )
 }
 
 pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
-    writeln!(
-        page,
-        "\n{} settlements, {} ms in all",
-        report.settlements_total, report.span_ms_total
-    )?;
+    let (count, ms) = (report.settlements_total, report.span_ms_total);
+    match &report.left_out {
+        Some(left) if left.settlements > 0 => writeln!(
+            page,
+            "\n{} settlements, {} ms on these lines; {count} settlements, {ms} ms in all",
+            count.saturating_sub(left.settlements),
+            ms.saturating_sub(left.span_ms_total)
+        )?,
+        _ => writeln!(page, "\n{count} settlements, {ms} ms in all")?,
+    }
     if report.unknown.is_empty() {
         return writeln!(page, "unknown 0");
     }

@@ -5,11 +5,13 @@ mod around;
 #[cfg(test)]
 mod tests;
 
+pub use around::left_out_words;
+
 use std::fmt::{self, Write as _};
 
 use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
 use crate::escape::escape;
-use crate::rendering::{cell, clip, or_unknown, percent};
+use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
@@ -92,6 +94,9 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
             }
         }
     }
+    if let Some(words) = missing_words(reading) {
+        writeln!(page, "WARNING {words}")?;
+    }
     if !reading.end_witnessed {
         writeln!(
             page,
@@ -102,9 +107,22 @@ fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
     Ok(())
 }
 
+/// That a part of the journal is not here, where it is so.
+#[must_use]
+pub fn missing_words(reading: &ReadingLine) -> Option<String> {
+    let last = reading.missing_to;
+    (last > 0).then(|| {
+        format!(
+            "entries 1 to {last} were archived, and no archive is here:\n  what they say is not on \
+             this bill, and the period all begins after them"
+        )
+    })
+}
+
 fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
     writeln!(page, "\n{}", clip(&title(gpu), 80))?;
-    let part = |name: &str, ms: Ms| format!("{name} {ms} ({})", percent(ms, gpu.period_ms));
+    let whole = gpu.period_ms;
+    let part = |name: &str, ms: Ms| format!("{name} {} ({})", exact(ms, whole), percent(ms, whole));
     writeln!(
         page,
         "  {} + {}\n  + {} + {}\n  = {}",
@@ -112,7 +130,7 @@ fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
         part("shared", gpu.shared_ms),
         part("free", gpu.free_ms),
         part("uncovered", gpu.uncovered_ms),
-        gpu.period_ms,
+        exact(whole, whole),
     )
 }
 
@@ -140,7 +158,8 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         other => other,
     };
     if report.accounts.is_empty() {
-        return writeln!(page, "\n{word}s: {}", nothing(report));
+        let left = report.left_out.as_ref().map_or(0, |left| left.accounts);
+        return writeln!(page, "\n{word}s: {}", absent(report, left));
     }
     let whole = report.gpus.iter().fold(0_u64, |sum, gpu| sum.saturating_add(gpu.period_ms.0));
     let of = if report.gpus.len() == 1 { "of GPU" } else { "of GPUs" };
@@ -164,10 +183,13 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         write_beside(page, line)?;
     }
     write_more(page, report.accounts.len())?;
+    let other = if report.by == "gpu" { "process" } else { word };
+    write_left(page, report.left_out.as_ref().map_or(0, |left| left.accounts))?;
     writeln!(
         page,
         "held is settled, open accrues and is replaced when it settles; alone: no other\n\
-         {word} held the GPU. of GPU: held and open together."
+         {other} held the GPU. of GPU: held and open together.\n\
+         Times of a minute or more are cut to seconds here, not in --format json and csv."
     )
 }
 
@@ -175,6 +197,9 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
 fn write_beside(page: &mut String, line: &Account) -> fmt::Result {
     if line.uncovered_ms > Ms::ZERO {
         writeln!(page, "    of held, {} where nobody saw who shared it", line.uncovered_ms)?;
+    }
+    if line.open_uncovered_ms > Ms::ZERO {
+        writeln!(page, "    of open, {} where nobody saw who shared it", line.open_uncovered_ms)?;
     }
     if line.no_driver_row_ms > Ms::ZERO {
         writeln!(
@@ -186,15 +211,27 @@ fn write_beside(page: &mut String, line: &Account) -> fmt::Result {
     Ok(())
 }
 
-/// What stands where a table would be empty: that nothing was held only where somebody would have seen it.
-fn nothing(report: &Report) -> &'static str {
-    if report.gpus.is_empty() {
-        "unknown, the journal knows no GPU"
-    } else if report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO) {
-        "nothing that was seen: a GPU is uncovered in part"
-    } else {
-        "nothing"
+/// What stands where a section would be empty: that nothing was held only where somebody would have seen
+/// it, and where nothing was `left` out as asked.
+fn absent(report: &Report, left: u64) -> String {
+    if left > 0 {
+        return format!("{left} left out as asked");
     }
+    let is_unseen = report.gpus.iter().any(|gpu| gpu.uncovered_ms > Ms::ZERO);
+    let is_part = report.left_out.as_ref().is_some_and(|left| left.gpus > 0);
+    let words = match (is_unseen, is_part) {
+        _ if report.gpus.is_empty() => "unknown, the journal knows no GPU",
+        (true, false) => "nothing that was seen: a GPU is uncovered in part",
+        (true, true) => "nothing that was seen on the GPUs above: one is uncovered in part",
+        (false, true) => "nothing on the GPUs above",
+        (false, false) => "nothing",
+    };
+    words.to_owned()
+}
+
+/// What of a section is not shown because other lines were asked for.
+fn write_left(page: &mut String, left: u64) -> fmt::Result {
+    if left == 0 { Ok(()) } else { writeln!(page, "  {left} more left out as asked") }
 }
 
 /// Evidence and policy: beside the held time, never in it.

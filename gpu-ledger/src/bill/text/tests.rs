@@ -10,7 +10,7 @@ use crate::bill::{By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Span};
-use crate::unknown::{DisputeReason, GapCause};
+use crate::unknown::{DisputeReason, Flag, GapCause};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -84,6 +84,45 @@ fn a_morning_on_which_everything_occurred_reads_well() {
 }
 
 #[test]
+fn by_gpu_alone_is_said_of_processes() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("train.py", 7, MINUTE, 4_000));
+    journal.settle(HOUR, Row::of("whisper", 8, MINUTE + 2_500, 1_500));
+    journal.mark(5 * HOUR, 1);
+    let page = super::render(&made(&journal, By::Gpu, SharePolicy::None, &[]));
+    assert!(page.contains("  GPU 0 NVIDIA H200      2    4.000 s    2.500 s    1.500 s"), "{page}");
+    assert!(page.contains("alone: no other\nprocess held the GPU."), "{page}");
+}
+
+#[test]
+fn a_process_says_how_much_of_its_time_nobody_saw() {
+    // It began before anybody looked.
+    let mut journal = Journal::began(HOUR, 1);
+    journal.settle(2 * HOUR, Row { account: NAMELESS, ..Row::of("", 7, HOUR - 300, 300) });
+    journal.settle(2 * HOUR, Row::of("train.py", 8, HOUR - 1_000, 3_000));
+    journal.mark(5 * HOUR, 1);
+    let page = super::render(&made(&journal, By::Process, SharePolicy::None, &[]));
+    assert!(
+        page.contains(
+            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      of it 0.700 s where nobody saw \
+             who shared it\n"
+        ),
+        "{page}"
+    );
+    assert!(page.contains("      0    0.300 s    0.000 s    0.300 s"), "{page}");
+    let mut alone = Journal::began(HOUR, 1);
+    alone.settle(2 * HOUR, Row { account: NAMELESS, ..Row::of("", 7, HOUR - 300, 300) });
+    alone.mark(5 * HOUR, 1);
+    let page = super::render(&made(&alone, By::Process, SharePolicy::None, &[]));
+    assert!(
+        page.contains(
+            "      of it 0.300 s where nobody saw who shared it\n      unattributed event-lost\n"
+        ),
+        "{page}"
+    );
+}
+
+#[test]
 fn a_quiet_morning_says_that_nothing_was_missed() {
     let mut journal = Journal::began(0, 1);
     journal.settle(HOUR, Row::of("ollama", 7, MINUTE, 30 * MINUTE));
@@ -133,6 +172,7 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
         only_uid: None,
         only_user: None,
         end_witnessed: true,
+        missing_to: 0,
     };
     let plain = page(files.clone(), None);
     assert!(!plain.contains("daemon") && !plain.contains("WARNING"), "{plain}");
@@ -141,6 +181,10 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
     let unwitnessed = page(ReadingLine { end_witnessed: false, ..files.clone() }, Some("alice"));
     assert!(unwitnessed.contains("WARNING ledger.head is missing"), "{unwitnessed}");
     assert!(unwitnessed.contains("  alice (1000) "), "{unwitnessed}");
+    let cut = page(ReadingLine { missing_to: u64::MAX, ..files.clone() }, None);
+    let (head, _) = cut.split_once("\n\n").unwrap();
+    let said = format!("WARNING entries 1 to {} were archived, and no archive is", u64::MAX);
+    assert!(head.contains(&said), "at the top: {cut}");
     let through = Through::Daemon;
     let all = ReadingLine { through, proven: Proven::Entries, ..files.clone() };
     assert!(page(all, None).contains("every entry was proven here; that none is missing"));
@@ -156,6 +200,33 @@ fn how_the_figures_came_is_said_where_it_was_not_by_the_readers_own_proof() {
     assert!(said.contains("its word, nothing of it was proven here"), "{said}");
     let unnamed = page(ReadingLine { only_user: None, ..own }, None);
     assert!(unnamed.contains("  lines of uid 4294967295 alone; others' are folded"), "{unnamed}");
+}
+
+#[test]
+fn a_program_called_like_a_word_of_ours_is_told_apart_in_every_form() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("unattributed", 7, MINUTE, MINUTE));
+    journal.settle(HOUR, Row { account: NAMELESS, ..Row::of("", 8, 5 * MINUTE, MINUTE) });
+    let stepped =
+        Row { dispute: Some(DisputeReason::ClockStep), ..Row::of("unattributed", 9, HOUR, 9) };
+    journal.settle(HOUR, stepped);
+    journal.open(2 * HOUR, OpenKind::Row, 0, 10, HOUR, program("unattributed"));
+    journal.mark(5 * HOUR, 1);
+    let programs = made(&journal, By::Program, SharePolicy::None, &[]);
+    assert!(programs.accounts.iter().any(|line| line.account == "\"unattributed\""));
+    for by in [By::Account, By::Process] {
+        let report = made(&journal, by, SharePolicy::None, &[]);
+        let [line] = &*report.accounts else { panic!("{:?}", report.accounts) };
+        assert_eq!(line.account, "\"unattributed\"");
+        assert_eq!(
+            (&report.open[0].account, &report.disputed[0].account),
+            (&line.account, &line.account)
+        );
+        let page = super::render(&report);
+        assert!(page.contains("  \"unattributed\"         1    0:01:00"), "{page}");
+        let rows = table::csv(&report, false).unwrap();
+        assert!(rows.contains("\"\"\"unattributed\"\"\","), "{rows}");
+    }
 }
 
 #[test]
@@ -181,7 +252,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
     journal.mark(5 * HOUR, 2);
     let report = made(&journal, By::Account, SharePolicy::None, &[]);
     let csv = table::csv(&report, false).unwrap();
-    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,false,1,5,"), "{csv}");
+    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,,,false,1,5,"), "{csv}");
     assert!(table::csv(&report, true).unwrap().contains("\r\n\"=cmd|' /C"));
     let rows = report.accounts.len() + report.unattributed.len() + report.disputed.len();
     let read = |text: &str| {
@@ -189,10 +260,31 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
         let columns = reader.headers().unwrap().len();
         (columns, reader.records().map(Result::unwrap).count())
     };
-    assert_eq!(read(&csv), (19, rows));
+    assert_eq!(read(&csv), (22, rows));
     let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
     let settled = by_process.settlements.as_ref().unwrap().len();
-    assert_eq!(read(&table::csv(&by_process, false).unwrap()), (21, settled));
+    let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());
+    assert!(open == 2 && rowless == 2);
+    let processes = table::csv(&by_process, false).unwrap();
+    assert_eq!(read(&processes), (23, settled + open + rowless));
+    let llama = processes.lines().find(|line| line.contains(",llama-server,")).unwrap();
+    assert!(llama.starts_with(",open,llama-server,GPU-0a2b3c4d-"), "{llama}");
+    let accrued = by_process.open[0].accrued_ms.unwrap().0;
+    assert!(llama.contains(&format!(",2488,{},,{accrued},", (DAY_MS + HOUR) * 1_000)), "{llama}");
+    let hidden = processes.lines().find(|line| line.contains(",4200,")).unwrap();
+    assert!(
+        hidden.contains(",open,comfyui,") && hidden.contains(",masked-by-dead-row,"),
+        "{hidden}"
+    );
+    assert!(processes.contains("\r\n,no-driver-row,voice-daemon,"), "{processes}");
+    let mut flagged = by_process;
+    flagged.settlements.as_mut().unwrap()[0].flags = vec![Flag::Below1Ms, Flag::SettledWhileAlive];
+    let rows = table::csv(&flagged, false).unwrap();
+    assert!(rows.contains(",below-1ms settled-while-alive\r\n"), "{rows}");
+    let mut users = made(&journal, By::User, SharePolicy::None, &[]);
+    users.accounts.iter_mut().for_each(|line| line.user = line.uid.map(|_| "=alice".to_owned()));
+    let rows = table::csv(&users, false).unwrap();
+    assert!(rows.contains("\r\nuid 1000,1000,'=alice,"), "{rows}");
     // What is not known is empty, and never a zero.
     let nameless = csv.lines().find(|line| line.starts_with("unattributed")).unwrap();
     assert!(nameless.ends_with(",,,,,,,"), "{nameless}");

@@ -185,7 +185,7 @@ fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
         }
         let block = if line.account.of_command { &mut command } else { &mut host };
         block.accounts.push(AccountLine {
-            account: line.account.account.to_string(),
+            account: line.account.account.title(),
             settlements: line.settlements,
             held_ms: line.settled.held(),
             alone_ms: line.settled.alone,
@@ -350,7 +350,7 @@ fn account_name(account: &Account) -> String {
     match account {
         // The reason has a field of its own.
         Account::Unattributed(_) => report::UNATTRIBUTED.to_owned(),
-        account => account.to_string(),
+        account => account.title(),
     }
 }
 

@@ -33,6 +33,7 @@ fn sums(report: &Report) -> BTreeMap<String, u128> {
         add(format!("{name} uncovered"), line.uncovered_ms.0.into());
         add(format!("{name} spans"), line.span_ms_total.0.into());
         add(format!("{name} open"), line.open_ms.0.into());
+        add(format!("{name} open unseen"), line.open_uncovered_ms.0.into());
         add(format!("{name} both"), line.settled_or_open_ms.0.into());
         add(format!("{name} rowless"), line.no_driver_row_ms.0.into());
     }
@@ -199,6 +200,48 @@ fn the_bills_of_two_adjacent_periods_are_that_of_both_for_every_gpu_and_line() {
         let first = made_by(&journal, &ledger, span(from, cut), by);
         let second = made_by(&journal, &ledger, span(cut, to), by);
         assert_eq!(sums(&whole), plus(sums(&first), sums(&second)));
+    });
+}
+
+#[test]
+fn by_gpu_a_line_says_alone_and_shared_of_processes_as_its_statement_does() {
+    histories(2_000, |_, random| {
+        let (mut journal, end_ms) = random_journal(random);
+        let whole = span(0, end_ms);
+        let report = made_by(&journal, &ledger(&journal), whole, By::Gpu);
+        let by_account = made_by(&journal, &ledger(&journal), whole, By::Account);
+        for line in &report.accounts {
+            let parts = line.alone_ms.0 + line.shared_ms.0 + line.uncovered_ms.0;
+            assert_eq!(parts, line.held_ms.0);
+            let gpu = report.gpus.iter().find(|gpu| {
+                gpu.gpu_index
+                    .is_some_and(|index| line.account.starts_with(&format!("GPU {index} ")))
+            });
+            let gpu = gpu.unwrap();
+            assert!(line.alone_ms <= gpu.alone_ms && line.shared_ms <= gpu.shared_ms);
+        }
+        let held = |report: &Report| {
+            let held = report.accounts.iter().map(|line| (line.settlements, line.span_ms_total));
+            held.fold((0, 0), |(count, ms), (more, span)| (count + more, ms + span.0))
+        };
+        assert_eq!(held(&report), held(&by_account));
+        // With nothing on it but settlements that have a name, the line is the statement.
+        journal.entries.retain(|entry| match &entry.figures {
+            Figures::Settlement(one) => {
+                one.account.unattributed().is_none() && one.dispute.is_none() && one.start.is_some()
+            }
+            Figures::Open(_) | Figures::Correction(_) | Figures::Conflict(_) => false,
+            _ => true,
+        });
+        let mut pure = Ledger::new();
+        journal.entries.iter().for_each(|entry| pure.take(entry).unwrap());
+        let report = made_by(&journal, &pure, whole, By::Gpu);
+        for gpu in &report.gpus {
+            let name = format!("GPU {} ", gpu.gpu_index.unwrap());
+            let line = report.accounts.iter().find(|line| line.account.starts_with(&name));
+            let (alone, shared) = line.map_or((0, 0), |it| (it.alone_ms.0, it.shared_ms.0));
+            assert_eq!((alone, shared), (gpu.alone_ms.0, gpu.shared_ms.0), "{name}");
+        }
     });
 }
 

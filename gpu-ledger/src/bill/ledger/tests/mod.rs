@@ -2,6 +2,7 @@
 #![expect(clippy::arithmetic_side_effects, reason = "the tests count small numbers the plain way")]
 
 mod closing;
+mod left_out;
 
 use super::{Ledger, PENDING_MS_MAX};
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
@@ -103,6 +104,24 @@ fn what_is_open_today_and_settles_tomorrow_has_the_same_total() {
     assert_eq!(today.open[0].accrued_ms, Some(Ms(8_000)));
     assert!(later.open.is_empty());
     assert_eq!(today.gpus[0].shared_ms, later.gpus[0].shared_ms);
+}
+
+#[test]
+fn an_open_row_says_how_much_of_it_nobody_saw() {
+    let mut journal = Journal::began(0, 1);
+    journal.open(1_000, OpenKind::Row, 0, 7, 1_000, program("ollama"));
+    journal.settle(2_000, Row::of("whisper", 8, 1_500, 400));
+    journal.gap(GapCause::NvmlCallTimeout, Some(0), 4_000, 6_499, None);
+    journal.mark(10_000, 1);
+    let report = made(&journal, &ledger(&journal), span(0, 10_000));
+    let open = &report.open[0];
+    let parts = [open.accrued_ms, open.alone_ms, open.shared_ms, open.uncovered_ms];
+    assert_eq!(parts, [9_000, 6_100, 400, 2_500].map(|ms| Some(Ms(ms))));
+    let ollama = line(&report, "ollama");
+    assert_eq!((ollama.open_ms, ollama.open_uncovered_ms), (Ms(9_000), Ms(2_500)));
+    let page = crate::bill::text::render(&report);
+    assert!(page.contains("\n    of open, 2.500 s where nobody saw who shared it\n"), "{page}");
+    assert!(page.contains("\n      of it 2.500 s where nobody saw who shared it\n"), "{page}");
 }
 
 #[test]
