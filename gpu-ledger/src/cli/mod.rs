@@ -28,6 +28,7 @@ use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::clock::Clock;
 use crate::daemon::LogFilter;
+use crate::mode::ModeError;
 use crate::session;
 use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
 
@@ -122,6 +123,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
             let is_usage = error.is::<Usage>()
+                || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
             ExitCode::from(if is_usage {
