@@ -223,3 +223,37 @@ fn without_the_rows_nobody_is_said_to_have_none() {
     assert_eq!(text.code, 2, "{}", text.out);
     assert!(!text.out.contains("until they restart"), "{}", text.out);
 }
+
+#[test]
+fn the_configured_library_is_the_one_that_is_asked() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, format!("nvml_library = {:?}\n", sim.library())).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let status = Asked::by_configuration(&sim).run(&[STATUS, &config].concat());
+    assert_eq!(status.code, 0, "{}", status.err);
+    assert!(status.out.contains("SIMULATED DRIVER"), "{}", status.out);
+    let enabled = Asked::by_configuration(&sim).run(&[ENABLE, &config].concat());
+    assert_eq!(enabled.code, 0, "{}", enabled.err);
+    assert_eq!(state_of(&sim)[0]["accounting"], true);
+    // The command line goes before it, and a file that is wrong is never passed over.
+    let other = Asked::with_library("/nonexistent.so").run(&[STATUS, &config].concat());
+    assert!(other.code == 1 && other.err.contains("/nonexistent.so"), "{}", other.err);
+    std::fs::write(&file, "nvml_librari = \"/x\"\n").unwrap();
+    let wrong = Asked::on(&sim).run(&[STATUS, &config].concat());
+    assert!(wrong.code == 1 && wrong.err.contains("unknown key `nvml_librari`"), "{}", wrong.err);
+}
+
+#[test]
+fn a_gpu_is_known_by_index_uuid_and_the_beginning_of_one() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let uuid = state_of(&sim)[1]["uuid"].as_str().unwrap().to_owned();
+    let shared = Asked::on(&sim).run(&["accounting", "enable", "--gpu", "GPU-"]);
+    assert_eq!(shared.code, 64, "{}", shared.err);
+    assert!(shared.err.contains("2 GPUs are called GPU-; there are: 0 (GPU-"), "{}", shared.err);
+    let named =
+        Asked::on(&sim).run(&["accounting", "enable", "--gpu", uuid.trim_start_matches("GPU-")]);
+    assert_eq!(named.code, 0, "{}", named.err);
+    assert!(named.out.contains("GPU 1 "), "{}", named.out);
+}
