@@ -161,7 +161,11 @@ impl Standpoint {
         Ok((begins, (ends <= self.now).then_some(ends)))
     }
 
-    fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
+    /// The moment that a word means. `option` is named in refusals.
+    ///
+    /// # Errors
+    /// [`PeriodError::Word`], with what to type instead.
+    pub fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
         let refused = |why: String| PeriodError::Word { option, word: word.to_owned(), why };
         let today = self.now.to_zoned_datetime(self.zone.clone()).date();
         let day = |day: Result<Date, jiff::Error>| {

@@ -8,7 +8,11 @@ use clap::Args;
 use crate::clock::Clock;
 use crate::daemon::{self, DaemonOptions, LogFilter};
 
+const EXIT_STATUS: &str = "SIGTERM and SIGINT end it in order, SIGHUP has it read its configuration again.\n\
+Exit status: 0 ended in order, 1 failed, 64 usage.";
+
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct Daemon {
     /// Configuration file (default: /etc/gpu-ledger/config.toml, where there is one)
     #[arg(long, value_name = "FILE")]

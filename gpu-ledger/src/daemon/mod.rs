@@ -50,7 +50,7 @@ pub(crate) use self::offline::offline_status;
 pub use self::options::{DaemonOptions, LogFilter};
 use self::queue::Queue;
 use self::request::Call;
-pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
+pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
