@@ -1,5 +1,6 @@
 //! What clients ask of the loop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -7,7 +8,9 @@ use tokio::time::Instant;
 
 use super::Daemon;
 use super::request::{Call, NOTE_MAX, Peer, RELEASE_DEFAULT, RELEASE_MAX, Reply, Request, VERSION};
+use super::status::{NOTES_SHOWN_MAX, NoteStatus, notes_of, rfc3339};
 use crate::escape::escape;
+use crate::journal::store::{Reader, StateDir, StoreError};
 use crate::unit::GpuUuid;
 
 /// Handles that are given back.
@@ -18,7 +21,22 @@ pub(super) struct Release {
     until: Instant,
 }
 
+/// What clients asked for and is in force.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    releases: Vec<Release>,
+    /// The last ones, newest first.
+    pub(super) notes: Vec<NoteStatus>,
+}
+
 impl Daemon {
+    /// The last notes of earlier runs.
+    pub(super) fn take_over_notes(&mut self) -> Result<(), StoreError> {
+        let dir = StateDir::at(&self.config.state_dir);
+        self.desk.notes = notes_of(&Reader::open_beside_writer(&dir)?)?;
+        Ok(())
+    }
+
     pub(super) async fn serve(&mut self, call: Call) -> anyhow::Result<()> {
         let Call { request, peer, reply } = call;
         let answer = match request {
@@ -59,11 +77,17 @@ impl Daemon {
     }
 
     fn mark_answer(&mut self, note: &str) -> Reply {
+        if note.trim().is_empty() {
+            return Err("a note without words is none".to_owned());
+        }
         if note.len() > NOTE_MAX {
             return Err(format!("a note has at most {NOTE_MAX} bytes"));
         }
         let note = escape(note.as_bytes()).to_string();
-        self.mark(Some(note.into()));
+        let note: Arc<str> = note.into();
+        self.mark(Some(Arc::clone(&note)));
+        self.desk.notes.insert(0, NoteStatus { at: rfc3339(self.clock.now().wall), note });
+        self.desk.notes.truncate(usize::try_from(NOTES_SHOWN_MAX).unwrap_or(usize::MAX));
         Ok(json!({ "version": VERSION, "marked": true }))
     }
 
@@ -73,8 +97,8 @@ impl Daemon {
         self.reopens |= released.is_err();
         released.map_err(|error| error.to_string())?;
         let until = Instant::now() + time;
-        self.releases.retain(|release| gpu.is_some() && release.gpu != gpu);
-        self.releases.push(Release { gpu, until });
+        self.desk.releases.retain(|release| gpu.is_some() && release.gpu != gpu);
+        self.desk.releases.push(Release { gpu, until });
         let released: Vec<&GpuUuid> = self.observer.released().iter().collect();
         tracing::info!(?released, ?time, "handles are given back");
         let for_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -87,7 +111,7 @@ impl Daemon {
     }
 
     async fn regain(&mut self, gpu: Option<&GpuUuid>) -> Result<(), String> {
-        self.releases.retain(|release| gpu.is_some() && release.gpu.as_ref() != gpu);
+        self.desk.releases.retain(|release| gpu.is_some() && release.gpu.as_ref() != gpu);
         let regained = self.observer.regain(gpu, self.config.call_deadline * 2).await;
         self.reopens |= regained.is_err();
         regained.map_err(|error| error.to_string())?;
@@ -100,7 +124,8 @@ impl Daemon {
     /// Handles that were given back for a time come back alone.
     pub(super) async fn see_to_releases(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let Some(due) = self.releases.iter().find(|release| release.until <= now).cloned() else {
+        let Some(due) = self.desk.releases.iter().find(|release| release.until <= now).cloned()
+        else {
             return Ok(());
         };
         if let Err(error) = self.regain(due.gpu.as_ref()).await {

@@ -43,7 +43,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at};
 
-use self::calls::Release;
+use self::calls::Desk;
 pub(crate) use self::client::{Client, ClientError};
 use self::notify::Manager;
 pub(crate) use self::offline::offline_status;
@@ -93,6 +93,7 @@ pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
     let ran = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let mut daemon = Daemon::start(options, config).await?;
+        daemon.take_over_notes()?;
         daemon.watch(&mut signals).await?;
         daemon.stop().await
     });
@@ -132,7 +133,7 @@ struct Daemon {
     driver_lack: Option<Unknown>,
     /// A call hung while the driver was closed: it is opened again as soon as it can be.
     reopens: bool,
-    releases: Vec<Release>,
+    desk: Desk,
     fresh: fresh::Fresh,
     calls: mpsc::Receiver<Call>,
     /// Who may see everything; shared with every connection.
