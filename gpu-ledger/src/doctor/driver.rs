@@ -276,8 +276,8 @@ fn margin(read: &ReadOutcome) -> Check {
 fn dead_before(rows: &[FinalRow]) -> Option<Check> {
     let oldest = rows.iter().filter_map(|row| row.row.start).min()?;
     let found = format!(
-        "{} from before, the oldest began {}: the daemon's first start books them, nameless where \
-         nothing saw them (predates-coverage)",
+        "{} from before this look, the oldest began {}: a daemon books those that its journal does not have \
+         yet, nameless where nothing saw them (predates-coverage)",
         rows.len(),
         day(oldest)
     );
