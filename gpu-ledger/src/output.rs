@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::escape::escape;
+use crate::journal::store::is_of_a_journal;
 
 /// Why a report could not be put where it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,14 @@ pub(crate) enum OutputError {
         path: String,
         /// Why.
         cause: io::Error,
+    },
+    /// It is a journal's own.
+    #[error(
+        "{path} is a file of the journal, which a report would destroy; give --output another file"
+    )]
+    Journal {
+        /// Which, safe to print.
+        path: String,
     },
     /// The stream cannot be written.
     #[error("cannot write the report: {0}")]
@@ -87,6 +96,10 @@ impl Output {
         let failed = |cause| OutputError::file(&path, cause);
         if path.file_name().is_none() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        if is_of_a_journal(&path) {
+            let path = escape(path.as_os_str().as_encoded_bytes()).to_string();
+            return Err(OutputError::Journal { path });
         }
         // Not made of the file's name, which may be as long as a name can be.
         let draft = path.with_file_name(format!(".gpu-ledger-{}.draft", std::process::id()));
@@ -174,6 +187,21 @@ mod tests {
         Output::open(Some(path.clone()), false).unwrap().write("new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_report_takes_the_place_of_a_journals_file_also_not_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("ledger.db");
+        let link = folder.path().join("bill.json");
+        std::fs::write(folder.path().join("ledger.lock"), "").unwrap();
+        std::fs::write(&journal, "the books").unwrap();
+        std::os::unix::fs::symlink(&journal, &link).unwrap();
+        for path in [&journal, &link, &folder.path().join("ledger.db-wal")] {
+            let error = Output::open(Some(path.clone()), false).err().unwrap().to_string();
+            assert!(error.contains("a file of the journal"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&journal).unwrap(), "the books");
     }
 
     #[test]

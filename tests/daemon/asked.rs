@@ -222,6 +222,42 @@ fn device_touch_that_lacks_its_capability_says_so() {
     assert!(log.contains("device-touch off: CAP_NET_ADMIN is not held"), "{log}");
 }
 
+/// Whoever was promised a GPU for an hour has it for an hour, whatever else is given back beside it.
+#[test]
+fn a_release_ends_no_other_one() {
+    if !can_trace("a_release_ends_no_other_one") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "2"]);
+    let daemon = Setup::on(&sim).start();
+    sim.work("--gpu 1 --ms 10").wait();
+    daemon.until_booked(1);
+    let gpus = status(&sim)["gpus"].clone();
+    let first = gpus[0]["uuid"].as_str().unwrap().to_owned();
+    let is_released = || {
+        let gpus = status(&sim)["gpus"].clone();
+        [0, 1].map(|gpu| gpus[gpu]["released"].as_bool().unwrap())
+    };
+    for asked in [["--gpu", &first, "--for", "1h"].as_slice(), &["--for", "300ms"]] {
+        let released = ledger(&sim, &[&["release"], asked].concat());
+        assert!(released.status.success(), "{}", text(&released.stderr));
+    }
+    poll("the second one comes back", || (!is_released()[1]).then_some(()));
+    assert_eq!(is_released(), [true, false]);
+    sim.work("--gpu 1 --ms 10").wait();
+    daemon.until_booked(2);
+    // The other way round, and one alone is wanted back.
+    for asked in [["--for", "1h"].as_slice(), &["--gpu", &first, "--end"]] {
+        let asked = ledger(&sim, &[&["release"], asked].concat());
+        assert!(asked.status.success(), "{}", text(&asked.stderr));
+    }
+    assert_eq!(is_released(), [false, true]);
+    let ended = ledger(&sim, &["release", "--end"]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert_eq!(is_released(), [false, false]);
+    daemon.stop();
+}
+
 #[test]
 fn everybody_may_connect_and_strangers_see_no_more_than_sums() {
     const TEST: &str = "everybody_may_connect_and_strangers_see_no_more_than_sums";

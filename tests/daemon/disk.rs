@@ -153,3 +153,21 @@ impl Drop for Mounted {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+/// What would be booked from then on is nobody's: it ends with an error, which the service manager sees.
+#[test]
+fn a_daemon_whose_journal_is_taken_away_ends_and_says_so() {
+    if !can_trace("a_daemon_whose_journal_is_taken_away_ends_and_says_so") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let mut daemon = Setup::on(&sim).start();
+    sim.work("--ms 5").wait();
+    daemon.until_booked(1);
+    std::fs::rename(daemon.state().join("ledger.db"), daemon.state().join("old.db")).unwrap();
+    sim.work("--ms 5").wait();
+    let status = poll("it ends", || daemon.has_ended());
+    assert_eq!(status.code(), Some(1), "{}", daemon.log());
+    let said = daemon.log();
+    assert!(said.contains("moved away, removed or replaced under the daemon"), "{said}");
+}

@@ -92,7 +92,7 @@ fn a_write_that_finds_no_room_is_rolled_back_tried_again_and_told() {
         let report = check(&dir).unwrap();
         assert!(report.is_whole(), "{write}: {:?}", report.faults);
         let mut gaps = 0;
-        let take = |entry: gpu_ledger::journal::Entry| {
+        let take = |entry: &gpu_ledger::journal::Entry| {
             let is_gap =
                 matches!(&entry.figures, Figures::Gap(gap) if gap.cause == GapCause::DiskFull);
             gaps += u32::from(is_gap);

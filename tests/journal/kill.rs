@@ -13,8 +13,8 @@ use crate::made;
 pub(crate) fn settled(dir: &StateDir) -> Vec<u32> {
     let mut pids = Vec::new();
     let reader = Reader::open(dir).unwrap();
-    let take = |entry: Entry| {
-        if let Figures::Settlement(settlement) = entry.figures {
+    let take = |entry: &Entry| {
+        if let Figures::Settlement(settlement) = &entry.figures {
             pids.push(settlement.pid.0);
         }
     };

@@ -150,8 +150,8 @@ fn period(dir: &StateDir, from_ms: u64, to_ms: u64) {
     told("open_ns", began);
     let mut settlements = 0_u64;
     let mut held = 0_u128;
-    let take = |entry: Entry| {
-        if let Figures::Settlement(settlement) = entry.figures {
+    let take = |entry: &Entry| {
+        if let Figures::Settlement(settlement) = &entry.figures {
             settlements += 1;
             held += u128::from(settlement.held.0);
         }

@@ -285,7 +285,7 @@ impl Drop for Daemon<'_> {
 pub(crate) fn journal(state: &Path) -> Vec<Entry> {
     let Ok(reader) = Reader::open(&StateDir::at(state)) else { return Vec::new() };
     let mut entries = Vec::new();
-    match reader.period(0, u64::MAX, |entry| entries.push(entry)) {
+    match reader.period(0, u64::MAX, |entry| entries.push(entry.clone())) {
         Ok(_) => entries,
         // Somebody is making it.
         Err(_) => Vec::new(),

@@ -154,10 +154,11 @@ impl Presence {
     }
 }
 
+/// What happens at a moment; of a lane, its place. Small, as sorting them is most of the work.
 #[derive(Clone, Copy)]
 enum Edge {
-    Open(usize, Lane),
-    Close(usize, Lane),
+    Open(usize),
+    Close(usize),
     Blind,
     Sighted,
 }
@@ -174,8 +175,8 @@ pub(super) fn sweep(
         Vec::with_capacity(lanes.len().saturating_add(uncovered.len()).saturating_mul(2));
     for (index, lane) in lanes.iter().enumerate() {
         if let Some(span) = lane.span.overlap(period) {
-            edges.push((span.from_ms(), Edge::Open(index, *lane)));
-            edges.push((span.to_ms(), Edge::Close(index, *lane)));
+            edges.push((span.from_ms(), Edge::Open(index)));
+            edges.push((span.to_ms(), Edge::Close(index)));
         }
     }
     for span in uncovered.iter().filter_map(|span| span.overlap(period)) {
@@ -189,7 +190,7 @@ pub(super) fn sweep(
     let mut sweep = Sweep::new(period, lanes.len(), holders, accounts);
     for (at, edge) in edges {
         sweep.advance(at);
-        sweep.apply(edge);
+        sweep.apply(edge, lanes);
     }
     sweep.advance(period.to_ms());
     sweep.finish()
@@ -248,12 +249,12 @@ impl Sweep {
         }
     }
 
-    fn apply(&mut self, edge: Edge) {
+    fn apply(&mut self, edge: Edge, lanes: &[Lane]) {
         match edge {
             Edge::Blind => self.blind = self.blind.saturating_add(1),
             Edge::Sighted => self.blind = self.blind.saturating_sub(1),
-            Edge::Open(index, lane) => self.open(index, lane),
-            Edge::Close(index, lane) => self.close(index, lane),
+            Edge::Open(index) => lanes.get(index).map_or((), |lane| self.open(index, *lane)),
+            Edge::Close(index) => lanes.get(index).map_or((), |lane| self.close(index, *lane)),
         }
     }
 

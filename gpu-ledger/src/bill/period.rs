@@ -180,6 +180,11 @@ impl Standpoint {
         if let Some((first, _)) = calendar(word) {
             return day(Ok(first));
         }
+        // With a zone of its own (RFC 9557), which a plain timestamp and a plain time would pass over.
+        if word.contains('[') {
+            let zoned = word.parse::<ZonedDateTime>().map_err(|error| refused(error.to_string()))?;
+            return Ok(zoned.timestamp());
+        }
         if let Ok(moment) = word.parse::<Timestamp>() {
             return Ok(moment);
         }
@@ -431,6 +436,25 @@ mod tests {
         let refused = here.period(&asked("2026-10-25T02:30", "")).unwrap_err().to_string();
         assert!(refused.contains("twice or never; give its offset"), "{refused}");
         assert!(here.period(&asked("2026-10-25T02:30+01:00", "")).is_ok());
+    }
+
+    #[test]
+    fn a_moment_with_a_zone_of_its_own_is_in_that_zone_or_refused() {
+        let here = at("2026-11-30T05:38:50Z", TimeZone::get("Asia/Tokyo").unwrap());
+        let since = |word: &str| here.period(&asked(word, "")).map(|period| period.span.from_ms());
+        let at_berlin = since("2026-11-29T23:00:00Z");
+        assert!(at_berlin.is_ok());
+        for word in ["2026-11-30T00:00:00[Europe/Berlin]", "2026-11-30T00:00+01:00[Europe/Berlin]"] {
+            assert_eq!(since(word), at_berlin, "{word}");
+        }
+        for word in [
+            "2026-11-30T00:00:00[Nonsense/Zone]",
+            "2026-11-30T00:00:00[u-ca=hebrew]",
+            "2026-11-30T00:00:00+01:00[America/New_York]",
+        ] {
+            let refused = since(word).unwrap_err().to_string();
+            assert!(refused.contains("is no moment ("), "{refused}");
+        }
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl JournalFiles {
     pub(crate) fn visit(
         &self,
         (from_ms, to_ms): (u64, u64),
-        take: &mut dyn FnMut(Entry),
+        take: &mut dyn FnMut(&Entry),
     ) -> Result<PeriodRead, StoreError> {
         for archive in &self.archives {
             archive.period(from_ms, to_ms, &mut *take)?;
@@ -134,7 +134,7 @@ impl Source for JournalFiles {
         let mut refused: Result<(), BillError> = Ok(());
         let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
             if refused.is_ok() {
-                refused = ledger.take(&entry);
+                refused = ledger.take(entry);
             }
         })?;
         refused?;

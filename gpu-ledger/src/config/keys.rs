@@ -17,6 +17,7 @@ pub struct Key {
 }
 
 const TIME: &str = "a time such as \"500ms\", \"2s\" or \"1m\", greater than 0";
+const INTERVAL: &str = "a time such as \"500ms\", \"15s\" or \"1m\", at least \"50ms\"";
 const PATH: &str = "an absolute path in quotation marks";
 
 /// The keys in the order of the documented file.
@@ -53,7 +54,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "mark_interval",
-        takes: TIME,
+        takes: INTERVAL,
         needs_restart: false,
         text: |config| Some(time_text(config.mark_interval)),
     },
@@ -77,13 +78,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "metrics.textfile",
-        takes: PATH,
+        takes: "an absolute path in quotation marks whose name ends in .prom",
         needs_restart: false,
         text: |config| config.metrics.textfile.as_ref().map(|path| path.display().to_string()),
     },
     Key {
         path: "metrics.interval",
-        takes: TIME,
+        takes: INTERVAL,
         needs_restart: false,
         text: |config| Some(time_text(config.metrics.interval)),
     },

@@ -10,10 +10,13 @@ mod reload;
 mod tests;
 pub mod values;
 
+use std::io::Read as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
@@ -44,7 +47,7 @@ pub struct Config {
     #[serde(deserialize_with = "values::time")]
     pub call_deadline: Duration,
     /// How often the journal notes up to when everything was seen.
-    #[serde(deserialize_with = "values::time")]
+    #[serde(deserialize_with = "values::interval")]
     pub mark_interval: Duration,
     /// What to do when kernel events were lost.
     pub on_loss: OnLoss,
@@ -97,10 +100,10 @@ pub struct JournalLimits {
 #[serde(default, deny_unknown_fields)]
 pub struct MetricsOutlets {
     /// The file for the textfile collector; none is written where there is none.
-    #[serde(deserialize_with = "values::absolute_or_none")]
+    #[serde(deserialize_with = "values::textfile")]
     pub textfile: Option<PathBuf>,
     /// How often it is written.
-    #[serde(deserialize_with = "values::time")]
+    #[serde(deserialize_with = "values::interval")]
     pub interval: Duration,
     /// The loopback address to serve; nothing listens where there is none.
     #[serde(deserialize_with = "values::loopback")]
@@ -216,11 +219,22 @@ impl Config {
     /// The configuration in a file; keys that it does not name have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |cause| ConfigError::Read { path: path.to_path_buf(), cause };
-        let size = std::fs::metadata(path).map_err(failed)?.len();
-        if size > BYTES_MAX {
+        // A pipe that nobody writes to would keep the daemon waiting, and be empty when it is read again.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::open(path, flags, Mode::empty());
+        let file = std::fs::File::from(file.map_err(|errno| failed(errno.into()))?);
+        let kind = file.metadata().map_err(failed)?.file_type();
+        if kind.is_fifo() || kind.is_socket() {
+            return Err(failed(std::io::Error::other("it is a pipe, which cannot be read again")));
+        }
+        let mut bytes = Vec::new();
+        // A device says that it has no length.
+        file.take(BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        if u64::try_from(bytes.len()).map_or(true, |length| length > BYTES_MAX) {
             return Err(ConfigError::TooLarge { path: path.to_path_buf() });
         }
-        Self::parse(&std::fs::read_to_string(path).map_err(failed)?, path)
+        let no_text = |error| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, error));
+        Self::parse(&String::from_utf8(bytes).map_err(no_text)?, path)
     }
 
     /// The same; without `path`, the default file where it exists and the defaults where it does not.

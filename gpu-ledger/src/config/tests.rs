@@ -140,7 +140,7 @@ fn in_force_takes_over_what_it_can_and_nothing_else() {
     let old = Config::default();
     let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nring_size = \"8MiB\"\n\
         device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\non_loss = \"exit\"\n\
-        log = \"debug\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t\"\n\
+        log = \"debug\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
         interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
     let wanted = parse(text).unwrap();
     let reload = Reload::of(&old, wanted.clone());
@@ -156,4 +156,45 @@ fn a_missing_file_is_an_error_where_it_was_named() {
     let missing = Path::new("/nonexistent/config.toml");
     let error = Config::read_or_default(Some(missing)).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/config.toml") && error.contains("--config"), "{error}");
+}
+
+#[test]
+fn what_would_silence_everything_or_never_rest_is_refused() {
+    for (text, said) in [
+        ("log = \"inof\"", "\"inof\" is no level"),
+        ("log = \"warn,gpu_ledger\"", "\"gpu_ledger\" is no level"),
+        ("mark_interval = \"1us\"", "shorter than 50ms"),
+        ("[metrics]\ninterval = \"49ms\"", "shorter than 50ms"),
+    ] {
+        let error = refused(text);
+        assert!(error.contains(said) && error.contains("; give "), "{error}");
+    }
+    for filter in ["off", "INFO", "warn,gpu_ledger::kernel=debug", "gpu_ledger[span]=trace,error"] {
+        assert_eq!(parse(&format!("log = \"{filter}\"")).unwrap().log, filter);
+    }
+}
+
+/// Its first write would replace whatever stands there.
+#[test]
+fn the_text_file_has_a_name_that_no_journal_and_no_configuration_has() {
+    for name in ["/var/lib/gpu-ledger/ledger.db", "/etc/gpu-ledger/config.toml", "/m/.prom"] {
+        let error = refused(&format!("[metrics]\ntextfile = \"{name}\""));
+        assert!(error.contains(".prom"), "{error}");
+    }
+}
+
+#[test]
+fn a_pipe_and_an_endless_device_are_no_configuration_and_nothing_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    pipe_at(&pipe);
+    let error = Config::read(&pipe).unwrap_err().to_string();
+    assert!(error.contains("it is a pipe"), "{error}");
+    assert!(matches!(Config::read(Path::new("/dev/zero")), Err(ConfigError::TooLarge { .. })));
+    assert_eq!(Config::read(Path::new("/dev/null")).unwrap(), Config::default());
+}
+
+fn pipe_at(path: &Path) {
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }

@@ -7,7 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
+/// Shortest time after which the same is done again: below that a daemon does little else, and its journal
+/// grows by nothing but marks.
+pub const INTERVAL_MIN: Duration = Duration::from_millis(50);
 /// Entries that may wait for the disk: at least this many …
 pub const QUEUE_LENGTH_MIN: usize = 64;
 /// … and at most this many: some hundred MiB.
@@ -79,6 +84,15 @@ pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Er
     if time.is_zero() { Err(D::Error::custom("a time of 0 would never end")) } else { Ok(time) }
 }
 
+pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let interval = time(from)?;
+    if interval < INTERVAL_MIN {
+        let (wanted, least) = (time_text(interval), time_text(INTERVAL_MIN));
+        return Err(D::Error::custom(format!("{wanted} is shorter than {least}")));
+    }
+    Ok(interval)
+}
+
 pub(super) fn ring<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let text = String::deserialize(from)?;
     ring_size(&text).map_err(|_| D::Error::custom(format!("{text:?} is no size of a ring")))
@@ -90,6 +104,16 @@ pub(super) fn absolute<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D:
     if path.is_absolute() { Ok(path) } else { Err(D::Error::custom("the path is not absolute")) }
 }
 
+/// The one kind of name that the textfile collector reads, and that no journal and no configuration has.
+pub(super) fn textfile<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = absolute(from)?;
+    if path.extension() == Some("prom".as_ref()) {
+        Ok(Some(path))
+    } else {
+        Err(D::Error::custom("the collector reads files whose names end in .prom only"))
+    }
+}
+
 pub(super) fn absolute_or_none<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<PathBuf>, D::Error> {
@@ -98,9 +122,19 @@ pub(super) fn absolute_or_none<'de, D: Deserializer<'de>>(
 
 pub(super) fn log_filter<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
-    match tracing_subscriber::EnvFilter::try_new(&text) {
-        Ok(_) if !text.trim().is_empty() => Ok(text),
-        Ok(_) => Err(D::Error::custom("the filter is empty")),
+    if text.trim().is_empty() {
+        return Err(D::Error::custom("the filter is empty"));
+    }
+    // A word alone is taken as the name of a part of the program, of which everything is logged, and nothing of
+    // any other part: a misspelt level would silence even errors.
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let alone =
+        text.split(',').map(str::trim).find(|part| !part.contains(['=', '[']) && !is_level(part));
+    if let Some(word) = alone {
+        return Err(D::Error::custom(format!("{word:?} is no level")));
+    }
+    match EnvFilter::try_new(&text) {
+        Ok(_) => Ok(text),
         Err(error) => Err(D::Error::custom(error)),
     }
 }

@@ -1,5 +1,6 @@
 //! What clients ask of the loop.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ impl Daemon {
         self.reopens |= released.is_err();
         released.map_err(|error| error.to_string())?;
         let until = Instant::now() + time;
-        self.desk.releases.retain(|release| gpu.is_some() && release.gpu != gpu);
+        // The same once more is another end of it; what else was promised stands.
+        self.desk.releases.retain(|release| release.gpu != gpu);
         self.desk.releases.push(Release { gpu, until });
         let released: Vec<&GpuUuid> = self.observer.released().iter().collect();
         tracing::info!(?released, ?time, "handles are given back");
@@ -110,12 +112,36 @@ impl Daemon {
         Ok(json!({ "version": VERSION, "released": self.observer.released() }))
     }
 
+    /// Whether everything is given back: then nothing is opened, whatever comes.
+    pub(super) fn is_all_released(&self) -> bool {
+        self.desk.releases.iter().any(|release| release.gpu.is_none())
+    }
+
+    /// Takes up what somebody wants back: one GPU, whatever it was released with, or everything.
     async fn regain(&mut self, gpu: Option<&GpuUuid>) -> Result<(), String> {
-        self.desk.releases.retain(|release| gpu.is_some() && release.gpu.as_ref() != gpu);
-        let regained = self.observer.regain(gpu, self.config.call_deadline * 2).await;
+        match gpu {
+            None => self.desk.releases.clear(),
+            Some(gpu) => {
+                let watched: Vec<GpuUuid> = self.observer.released().iter().cloned().collect();
+                let releases = std::mem::take(&mut self.desk.releases);
+                self.desk.releases = without(releases, gpu, &watched);
+            }
+        }
+        self.take_up().await
+    }
+
+    /// Opens what no release holds any more.
+    async fn take_up(&mut self) -> Result<(), String> {
+        // One of all GPUs holds whatever is there.
+        let held = self.desk.releases.iter().map(|release| release.gpu.clone());
+        let Some(held) = held.collect::<Option<BTreeSet<GpuUuid>>>() else { return Ok(()) };
+        if self.observer.released().is_subset(&held) {
+            return Ok(());
+        }
+        let regained = self.observer.regain(&held, self.config.call_deadline * 2).await;
         self.reopens |= regained.is_err();
         regained.map_err(|error| error.to_string())?;
-        tracing::info!(?gpu, "handles are taken up again");
+        tracing::info!(still_released = ?held, "handles are taken up again");
         self.driver_opened();
         self.observer.want_reads(true, true);
         Ok(())
@@ -124,14 +150,48 @@ impl Daemon {
     /// Handles that were given back for a time come back alone.
     pub(super) async fn see_to_releases(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let Some(due) = self.desk.releases.iter().find(|release| release.until <= now).cloned()
-        else {
+        let before = self.desk.releases.len();
+        self.desk.releases.retain(|release| release.until > now);
+        if self.desk.releases.len() == before {
             return Ok(());
-        };
-        if let Err(error) = self.regain(due.gpu.as_ref()).await {
+        }
+        if let Err(error) = self.take_up().await {
             // The driver is tried again like one that was never there.
             tracing::error!("{error}");
         }
         self.turn(None)
+    }
+}
+
+/// The releases without one GPU: one of all becomes one of each other GPU.
+fn without(releases: Vec<Release>, gpu: &GpuUuid, watched: &[GpuUuid]) -> Vec<Release> {
+    let others = |until| {
+        let others = watched.iter().filter(|other| *other != gpu).cloned();
+        others.map(|other| Release { gpu: Some(other), until }).collect::<Vec<_>>()
+    };
+    let kept = releases.into_iter().flat_map(|release| match &release.gpu {
+        None => others(release.until),
+        Some(of) if of == gpu => Vec::new(),
+        Some(_) => vec![release],
+    });
+    kept.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(name: &str) -> GpuUuid {
+        GpuUuid(name.into())
+    }
+
+    #[test]
+    fn one_gpu_that_is_wanted_back_leaves_the_others_released() {
+        let until = Instant::now();
+        let of = |name: Option<&str>| Release { gpu: name.map(gpu), until };
+        let watched = [gpu("a"), gpu("b"), gpu("c")];
+        let left = without(vec![of(None), of(Some("a")), of(Some("b"))], &gpu("a"), &watched);
+        assert_eq!(left, [of(Some("b")), of(Some("c")), of(Some("b"))]);
+        assert_eq!(without(vec![of(Some("a"))], &gpu("a"), &watched), []);
     }
 }

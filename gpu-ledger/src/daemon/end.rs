@@ -41,8 +41,9 @@ impl Daemon {
             }
             Condition::Well if waiting == 0 => Ok(()),
             Condition::Failed(_) => anyhow::bail!("{}", self.why_the_writer_ended()),
-            _ => anyhow::bail!(
-                "{waiting} entries could not be written before the end: {condition:?}"
+            condition => anyhow::bail!(
+                "{waiting} entries could not be written before the end: {condition}; the rows that \
+                 the driver still keeps are booked at the next start, the time is a gap"
             ),
         }
     }

@@ -223,7 +223,7 @@ impl Daemon {
         if self.starting.is_some() || Instant::now() < self.driver_retry {
             return Ok(());
         }
-        if !self.reopens && !self.observer.needs_driver() {
+        if self.is_all_released() || (!self.reopens && !self.observer.needs_driver()) {
             self.driver_patience = DRIVER_RETRY_MIN;
             self.driver_retry = Instant::now() + DRIVER_RETRY_MIN;
             return Ok(());

@@ -122,7 +122,7 @@ struct Sending {
 impl Sending {
     fn line(
         &mut self,
-        entry: Entry,
+        entry: &Entry,
         fold: &Fold,
         peer: Peer,
         journal: &JournalFiles,
@@ -136,7 +136,7 @@ impl Sending {
             }
             _ => {}
         }
-        let entry = fold.entry(entry, |of| journal.uid_of(of))?;
+        let entry = fold.entry(entry.clone(), |of| journal.uid_of(of))?;
         let entry = Some(EntryLine::of(&entry, peer.sees_all)?);
         self.sent = self.sent.saturating_add(1);
         Ok(serde_json::to_string(&Line { entry, ..Line::default() })?)

@@ -58,7 +58,7 @@ pub(super) fn left(
 fn edges(dir: &StateDir, boot: BootId, now: Stamp) -> Result<Edges, StoreError> {
     let (ms, mut edges) = (now.wall.ms(), Edges::new(boot));
     let reader = Reader::open_beside_writer(dir)?;
-    let read = reader.period(ms, ms.saturating_add(1), |entry| edges.take(&entry))?;
+    let read = reader.period(ms, ms.saturating_add(1), |entry| edges.take(entry))?;
     if let Some(Entry { figures: Figures::Mark(mark), .. }) = read.last_mark {
         edges.take_before(&mark);
     }

@@ -93,7 +93,7 @@ impl Shared {
 fn read(dir: &StateDir, until: u64) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
     Reader::open_beside_writer(dir)?.period(0, u64::MAX, |entry| {
-        if let Some(news) = News::of(&entry).filter(|_| entry.seq <= until) {
+        if let Some(news) = News::of(entry).filter(|_| entry.seq <= until) {
             tally.add(&news);
         }
     })?;

@@ -1,6 +1,7 @@
 //! The thread that owns the journal: what waits goes into one transaction, and is acknowledged when that is
 //! on the disk.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -37,6 +38,17 @@ pub(super) enum Condition {
     Busy(Stamp),
     /// Nothing goes in any more, and nobody knows what of the last batch did.
     Failed(String),
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Well => f.write_str("the disk was too slow"),
+            Self::Full(_) => f.write_str("the disk is full, free some space"),
+            Self::Busy(_) => f.write_str("another program holds the database, close it"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
 }
 
 /// How far the writer is.

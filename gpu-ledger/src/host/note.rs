@@ -10,7 +10,7 @@ use crate::coverage::Gap;
 use crate::identity::{Image, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::settlement::{Account, Attribution, Named, Settlement};
-use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
+use crate::unit::{GpuUuid, Pid, WallUs};
 use crate::unknown::{GapCause, Unknown};
 
 /// One piece of news, with its place in the order.
@@ -122,7 +122,7 @@ pub enum News {
         /// The end of the read that showed it last.
         last_seen: Stamp,
         /// When its process ended, where that was before `at`.
-        exit: Option<BootNs>,
+        exit: Option<Stamp>,
         /// The end of the read that did not show it any more.
         at: Stamp,
     },

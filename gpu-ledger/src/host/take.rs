@@ -205,6 +205,7 @@ impl Host {
             let RowlessTold { since, last_seen, key } = told;
             let gpu = uuid.clone();
             let exit = key.and_then(|key| self.end_of(&key)).filter(|exit| *exit <= at.boot);
+            let exit = exit.and_then(|exit| self.processes.history.stamp_of(exit));
             self.push(Some(News::RowlessGone { gpu, pid, key, since, last_seen, exit, at }));
             if let Some(gpu) = self.gpus.get_mut(uuid) {
                 gpu.rowless_told.remove(&pid);

@@ -9,6 +9,7 @@
 //!
 //! Any bytes decode to a value or a named error, and what decodes encodes to the same bytes again.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -79,25 +80,48 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An atom.
-    pub fn atom(&mut self, bytes: &[u8]) {
-        let length = self.length(bytes.len());
+    /// With room for these many bytes.
+    #[must_use]
+    pub fn with_room(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), too_long: None }
+    }
+
+    /// An atom of these many bytes, which do not follow here: whoever asks writes or hashes them himself.
+    pub fn atom_head(&mut self, length: usize) {
+        let length = self.length(length);
         self.bytes.push(ATOM);
         self.bytes.extend_from_slice(&length);
+    }
+
+    /// An atom.
+    pub fn atom(&mut self, bytes: &[u8]) {
+        self.atom_head(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
     /// A list of what `fill` writes.
     pub fn list(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.list_around(0, fill);
+    }
+
+    /// A list of what `fill` writes and of `elsewhere` bytes that it does not ([`Self::atom_head`]).
+    pub fn list_around(&mut self, elsewhere: usize, fill: impl FnOnce(&mut Self)) {
         self.bytes.push(LIST);
         let place = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
         let begin = self.bytes.len();
         fill(self);
-        let length = self.length(self.bytes.len().saturating_sub(begin));
+        let here = self.bytes.len().saturating_sub(begin);
+        let length = self.length(here.saturating_add(elsewhere));
         if let Some(room) = self.bytes.get_mut(place..begin) {
             room.copy_from_slice(&length);
         }
+    }
+
+    /// How many bytes were written.
+    #[must_use]
+    pub const fn written(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The bytes.
@@ -120,17 +144,76 @@ impl Writer {
     }
 }
 
+/// Texts that a [`Texts`] remembers.
+const TEXTS: usize = 64;
+
+/// The texts of values read lately, so that what says the same name a thousand times keeps it once. One thread's own:
+/// a text that two threads count is a cache line that both wait for.
+#[derive(Debug)]
+pub struct Texts(RefCell<[Option<Arc<str>>; TEXTS]>);
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self(RefCell::new([const { None }; TEXTS]))
+    }
+}
+
+impl Texts {
+    /// A text, the same one as before where it still is remembered.
+    fn shared(&self, bytes: &[u8]) -> Result<Arc<str>, CanonError> {
+        let mut texts = self.0.borrow_mut();
+        let place = texts.get_mut(place_of(bytes));
+        if let Some(Some(known)) = &place
+            && known.as_bytes() == bytes
+        {
+            return Ok(Arc::clone(known));
+        }
+        let text = Arc::<str>::from(text_of(bytes)?);
+        if let Some(place) = place {
+            *place = Some(Arc::clone(&text));
+        }
+        Ok(text)
+    }
+}
+
+/// Where a text is remembered. Names and UUIDs differ at their ends; a clash costs a copy and nothing else.
+fn place_of(bytes: &[u8]) -> usize {
+    let begin = bytes.first_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
+    let end = bytes.last_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
+    let mixed = u64::from(begin).wrapping_mul(31).wrapping_add(end.into());
+    // Golden ratio: the high bits depend on all of it (Knuth, TAOCP 6.4).
+    let spread = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(TEXTS.ilog2());
+    usize::try_from(spread).map_or(0, |spread| spread.wrapping_add(bytes.len()) % TEXTS)
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, CanonError> {
+    std::str::from_utf8(bytes).map_err(|_| CanonError::Text)
+}
+
+/// What no word of a closed list is: a newer version wrote it, or it was changed.
+pub(super) fn no_such(what: &'static str, word: &[u8]) -> CanonError {
+    text_of(word)
+        .map_or_else(|error| error, |word| CanonError::Word { what, word: word.to_owned() })
+}
+
 /// Reads values, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+    texts: Option<&'a Texts>,
 }
 
 impl<'a> Reader<'a> {
     /// Of these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, texts: None }
+    }
+
+    /// Of these bytes, with texts shared with what was read before.
+    #[must_use]
+    pub const fn sharing(bytes: &'a [u8], texts: &'a Texts) -> Self {
+        Self { rest: bytes, texts: Some(texts) }
     }
 
     /// Whether nothing is left.
@@ -152,7 +235,13 @@ impl<'a> Reader<'a> {
 
     /// The next value, an atom of UTF-8.
     pub fn text(&mut self) -> Result<&'a str, CanonError> {
-        std::str::from_utf8(self.atom()?).map_err(|_| CanonError::Text)
+        text_of(self.atom()?)
+    }
+
+    /// The next value, an atom of UTF-8, to be kept.
+    fn kept_text(&mut self) -> Result<Arc<str>, CanonError> {
+        let bytes = self.atom()?;
+        self.texts.map_or_else(|| text_of(bytes).map(Arc::from), |texts| texts.shared(bytes))
     }
 
     /// The next value, a list, all of which `read` must take.
@@ -161,7 +250,7 @@ impl<'a> Reader<'a> {
         what: &'static str,
         read: impl FnOnce(&mut Self) -> Result<T, CanonError>,
     ) -> Result<T, CanonError> {
-        let mut inside = Self::new(self.value(LIST)?);
+        let mut inside = Self { rest: self.value(LIST)?, texts: self.texts };
         let value = read(&mut inside)?;
         if inside.is_empty() { Ok(value) } else { Err(CanonError::Long { what }) }
     }
@@ -206,7 +295,18 @@ pub fn encode<T: Canonical>(value: &T) -> Result<Vec<u8>, CanonError> {
 /// # Errors
 /// What is wrong with the bytes.
 pub fn decode<T: Canonical>(bytes: &[u8]) -> Result<T, CanonError> {
-    let mut reader = Reader::new(bytes);
+    read_all(Reader::new(bytes))
+}
+
+/// The value of canonical bytes, all of them, with texts shared with what was read before.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode_sharing<T: Canonical>(bytes: &[u8], texts: &Texts) -> Result<T, CanonError> {
+    read_all(Reader::sharing(bytes, texts))
+}
+
+fn read_all<T: Canonical>(mut reader: Reader<'_>) -> Result<T, CanonError> {
     let value = T::take(&mut reader)?;
     if reader.is_empty() { Ok(value) } else { Err(CanonError::Long { what: "entry" }) }
 }
@@ -243,12 +343,9 @@ macro_rules! canonical_word {
             fn take(
                 reader: &mut $crate::journal::canon::Reader<'_>,
             ) -> Result<Self, $crate::journal::canon::CanonError> {
-                let word = reader.text()?;
-                let of_list = Self::ALL.iter().copied().find(|one| one.as_str() == word);
-                of_list.ok_or_else(|| $crate::journal::canon::CanonError::Word {
-                    what: $what,
-                    word: word.to_owned(),
-                })
+                let word = reader.atom()?;
+                let of_list = Self::ALL.iter().copied().find(|one| one.as_str().as_bytes() == word);
+                of_list.ok_or_else(|| $crate::journal::canon::no_such($what, word))
             }
         }
     )* };
@@ -284,10 +381,10 @@ impl Canonical for bool {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        match reader.text()? {
-            "yes" => Ok(true),
-            "no" => Ok(false),
-            word => Err(CanonError::Word { what: "yes or no", word: word.to_owned() }),
+        match reader.atom()? {
+            b"yes" => Ok(true),
+            b"no" => Ok(false),
+            word => Err(no_such("yes or no", word)),
         }
     }
 }
@@ -298,7 +395,7 @@ impl Canonical for Arc<str> {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.text().map(Self::from)
+        reader.kept_text()
     }
 }
 
@@ -401,6 +498,10 @@ mod tests {
             let pairs = pairs.into_iter().map(|(text, value)| (Arc::from(text), value)).collect();
             let value: Anything = (pairs, (set, (flag, number)));
             let bytes = encode(&value).unwrap();
+            let texts = Texts::default();
+            for _ in 0..2 {
+                prop_assert_eq!(&decode_sharing::<Anything>(&bytes, &texts).unwrap(), &value);
+            }
             prop_assert_eq!(decode::<Anything>(&bytes).unwrap(), value);
         }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::Digest;
-use super::canon::{self, CanonError, Canonical as _, Writer};
+use super::canon::{self, CanonError, Canonical as _, Texts, Writer};
 use super::entry::{
     Change, CoverageEdge, Draft, Entry, Evidence, Figures, Moment, OpenFigures, SettlementFigures,
 };
@@ -23,6 +23,9 @@ use crate::unknown::GapCause;
 pub const VERSION: u32 = 1;
 /// What every entry's hashed bytes begin with.
 const DOMAIN: &[u8] = b"gpu-ledger entry";
+
+/// Hashed bytes around a body, rounded up.
+const AROUND_BODY: usize = 160;
 
 /// What an entry contradicts.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -260,7 +263,10 @@ impl Recovered {
         if let Some(opened) = settlement.opened {
             self.resolve(seq, opened)?;
         }
-        self.head.booked.insert(settlement.gpu.clone(), summed);
+        match self.head.booked.get_mut(&settlement.gpu) {
+            Some(booked) => *booked = summed,
+            None => drop(self.head.booked.insert(settlement.gpu.clone(), summed)),
+        }
         Ok(())
     }
 
@@ -284,13 +290,21 @@ impl Recovered {
 /// # Errors
 /// [`ChainError::Hash`] or [`ChainError::Bytes`].
 pub fn read(kept: Kept<'_>) -> Result<Entry, ChainError> {
+    read_sharing(kept, &Texts::default())
+}
+
+/// As [`read`], with texts shared with the entries that were read before.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_sharing(kept: Kept<'_>, texts: &Texts) -> Result<Entry, ChainError> {
     let Kept { seq, body, evidence, previous, hash } = kept;
     let broken = |cause| ChainError::Bytes { seq, cause };
     let computed = hash_of(seq, previous, body, evidence).map_err(broken)?;
     if computed != hash {
         return Err(ChainError::Hash { seq, computed, sealed: hash });
     }
-    let (at, figures) = canon::decode::<(Moment, Figures)>(body).map_err(broken)?;
+    let (at, figures) = canon::decode_sharing::<(Moment, Figures)>(body, texts).map_err(broken)?;
     Ok(Entry { seq, at, figures, evidence, previous, hash })
 }
 
@@ -317,16 +331,22 @@ fn hash_of(
     body: &[u8],
     evidence: Digest,
 ) -> Result<Digest, CanonError> {
-    let mut writer = Writer::default();
-    writer.list(|writer| {
+    // The body is most of it, and is hashed where it lies.
+    let mut writer = Writer::with_room(AROUND_BODY);
+    let mut place = 0;
+    writer.list_around(body.len(), |writer| {
         writer.atom(DOMAIN);
         VERSION.put(writer);
         seq.put(writer);
         previous.0.put(writer);
-        writer.atom(body);
+        writer.atom_head(body.len());
+        place = writer.written();
         evidence.0.put(writer);
     });
-    Ok(sha256(&writer.finish()?))
+    let around = writer.finish()?;
+    let (before, after) = around.split_at_checked(place).unwrap_or((&around, &[]));
+    let hash = Sha256::new().chain_update(before).chain_update(body).chain_update(after);
+    Ok(Digest(hash.finalize().into()))
 }
 
 /// The booking key's bytes, which the database keeps unique: (`startTime`, pid, GPU), and of a row without a

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use super::Digest;
-use super::canon::{CanonError, Canonical, Reader, Writer, canonical_record, canonical_word};
+use super::canon::{
+    CanonError, Canonical, Reader, Writer, canonical_record, canonical_word, no_such,
+};
 use super::entry::{
     AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge,
     DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
@@ -37,10 +39,11 @@ macro_rules! canonical_enum {
             }
 
             fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-                match reader.text()? {
-                    $($word => Ok(Self::$variant),)*
-                    word => Err(CanonError::Word { what: $what, word: word.to_owned() }),
-                }
+                let word = reader.atom()?;
+                $(if word == $word.as_bytes() {
+                    return Ok(Self::$variant);
+                })*
+                Err(no_such($what, word))
             }
         }
     )* };
@@ -155,10 +158,6 @@ fn tagged(writer: &mut Writer, word: &str, rest: impl FnOnce(&mut Writer)) {
     });
 }
 
-fn no_such<T>(what: &'static str, word: &str) -> Result<T, CanonError> {
-    Err(CanonError::Word { what, word: word.to_owned() })
-}
-
 impl<T: Canonical> Canonical for Observed<T> {
     fn put(&self, writer: &mut Writer) {
         match self {
@@ -168,10 +167,10 @@ impl<T: Canonical> Canonical for Observed<T> {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("observed value", |reader| match reader.text()? {
-            "known" => T::take(reader).map(Self::Known),
-            "unknown" => UnknownReason::take(reader).map(Self::Unknown),
-            word => no_such("observed value", word),
+        reader.list("observed value", |reader| match reader.atom()? {
+            b"known" => T::take(reader).map(Self::Known),
+            b"unknown" => UnknownReason::take(reader).map(Self::Unknown),
+            word => Err(no_such("observed value", word)),
         })
     }
 }
@@ -186,11 +185,11 @@ impl Canonical for LoginUid {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("login uid", |reader| match reader.text()? {
-            "set" => u32::take(reader).map(Self::Set),
-            "unset" => Ok(Self::Unset),
-            "unread" => Ok(Self::Unread),
-            word => no_such("login uid", word),
+        reader.list("login uid", |reader| match reader.atom()? {
+            b"set" => u32::take(reader).map(Self::Set),
+            b"unset" => Ok(Self::Unset),
+            b"unread" => Ok(Self::Unread),
+            word => Err(no_such("login uid", word)),
         })
     }
 }
@@ -212,14 +211,14 @@ impl Canonical for Account {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("account", |reader| match reader.text()? {
-            "ruled" => {
+        reader.list("account", |reader| match reader.atom()? {
+            b"ruled" => {
                 let name = Arc::take(reader)?;
                 Ok(Self::Ruled { name, rule: RuleId::take(reader)? })
             }
-            "unclassified" => Arc::take(reader).map(Self::Unclassified),
-            "unattributed" => NamelessReason::take(reader).map(Self::Unattributed),
-            word => no_such("account", word),
+            b"unclassified" => Arc::take(reader).map(Self::Unclassified),
+            b"unattributed" => NamelessReason::take(reader).map(Self::Unattributed),
+            word => Err(no_such("account", word)),
         })
     }
 }
@@ -236,13 +235,13 @@ impl Canonical for Change {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("change", |reader| match reader.text()? {
-            "ended" => {
+        reader.list("change", |reader| match reader.atom()? {
+            b"ended" => {
                 let last_seen = Stamp::take(reader)?;
                 Ok(Self::Ended { last_seen, cause: Canonical::take(reader)? })
             }
-            "account" => Account::take(reader).map(Self::Account),
-            word => no_such("change", word),
+            b"account" => Account::take(reader).map(Self::Account),
+            word => Err(no_such("change", word)),
         })
     }
 }
@@ -259,13 +258,13 @@ impl Canonical for EpochEdge {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("edge of an epoch", |reader| match reader.text()? {
-            "began" => {
+        reader.list("edge of an epoch", |reader| match reader.atom()? {
+            b"began" => {
                 let index = u32::take(reader)?;
                 Ok(Self::Began { index, name: Canonical::take(reader)? })
             }
-            "ended" => Ok(Self::Ended { cause: GapCause::take(reader)? }),
-            word => no_such("edge of an epoch", word),
+            b"ended" => Ok(Self::Ended { cause: GapCause::take(reader)? }),
+            word => Err(no_such("edge of an epoch", word)),
         })
     }
 }
@@ -286,14 +285,14 @@ impl Canonical for CoverageEdge {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("edge of coverage", |reader| match reader.text()? {
-            "began" => {
+        reader.list("edge of coverage", |reader| match reader.atom()? {
+            b"began" => {
                 let (at, host) = (Stamp::take(reader)?, Arc::take(reader)?);
                 let device_touch = bool::take(reader)?;
                 Ok(Self::Began { at, host, device_touch, process_events: bool::take(reader)? })
             }
-            "ended" => Ok(Self::Ended { at: Stamp::take(reader)? }),
-            word => no_such("edge of coverage", word),
+            b"ended" => Ok(Self::Ended { at: Stamp::take(reader)? }),
+            word => Err(no_such("edge of coverage", word)),
         })
     }
 }
@@ -313,18 +312,18 @@ impl Canonical for Figures {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("entry", |reader| match reader.text()? {
-            "settlement" => {
+        reader.list("entry", |reader| match reader.atom()? {
+            b"settlement" => {
                 SettlementFigures::take(reader).map(|figures| Self::Settlement(Box::new(figures)))
             }
-            "open" => OpenFigures::take(reader).map(|figures| Self::Open(Box::new(figures))),
-            "correction" => Correction::take(reader).map(Self::Correction),
-            "conflict" => ConflictFigures::take(reader).map(Self::Conflict),
-            "gap" => Gap::take(reader).map(Self::Gap),
-            "epoch" => Epoch::take(reader).map(Self::Epoch),
-            "coverage" => CoverageEdge::take(reader).map(Self::Coverage),
-            "mark" => Mark::take(reader).map(Self::Mark),
-            word => no_such("kind of entry", word),
+            b"open" => OpenFigures::take(reader).map(|figures| Self::Open(Box::new(figures))),
+            b"correction" => Correction::take(reader).map(Self::Correction),
+            b"conflict" => ConflictFigures::take(reader).map(Self::Conflict),
+            b"gap" => Gap::take(reader).map(Self::Gap),
+            b"epoch" => Epoch::take(reader).map(Self::Epoch),
+            b"coverage" => CoverageEdge::take(reader).map(Self::Coverage),
+            b"mark" => Mark::take(reader).map(Self::Mark),
+            word => Err(no_such("kind of entry", word)),
         })
     }
 }
@@ -347,19 +346,19 @@ impl Canonical for Evidence {
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("evidence", |reader| match reader.text()? {
-            "none" => Ok(Self::None),
-            "settlement" => {
+        reader.list("evidence", |reader| match reader.atom()? {
+            b"none" => Ok(Self::None),
+            b"settlement" => {
                 SettlementEvidence::take(reader).map(|found| Self::Settlement(Box::new(found)))
             }
-            "open" => OpenEvidence::take(reader).map(|found| Self::Open(Box::new(found))),
-            "conflict" => {
+            b"open" => OpenEvidence::take(reader).map(|found| Self::Open(Box::new(found))),
+            b"conflict" => {
                 let row = Box::new(Row::take(reader)?);
                 Ok(Self::Conflict { row, seen: Window::take(reader)? })
             }
-            "epoch" => DriverSaid::take(reader).map(Self::Epoch),
-            "coverage" => AgentFacts::take(reader).map(Self::Coverage),
-            word => no_such("kind of evidence", word),
+            b"epoch" => DriverSaid::take(reader).map(Self::Epoch),
+            b"coverage" => AgentFacts::take(reader).map(Self::Coverage),
+            word => Err(no_such("kind of evidence", word)),
         })
     }
 }

@@ -74,21 +74,16 @@ impl Observer {
         }
     }
 
-    /// Opens again what was released: one GPU, or everything, GPUs that came new included.
+    /// Opens again what was released, but for `held`; where that is none, everything, GPUs that came new included.
     ///
     /// # Errors
     /// Why nothing can be read. What was known is kept for the next try.
     pub(crate) async fn regain(
         &mut self,
-        gpu: Option<&GpuUuid>,
+        held: &BTreeSet<GpuUuid>,
         deadline: Duration,
     ) -> Result<(), ReleaseError> {
-        match gpu {
-            Some(gpu) => {
-                self.released.remove(gpu);
-            }
-            None => self.released.clear(),
-        }
+        self.released.retain(|gpu| held.contains(gpu));
         // What is open now was opened without what comes back.
         self.close(deadline).await?;
         self.open().await.map_err(ReleaseError::Unopened)

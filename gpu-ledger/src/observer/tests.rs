@@ -112,7 +112,7 @@ fn a_released_driver_has_no_client_left_and_what_ended_meanwhile_is_read_once_it
             watched.observer.advance(None).unwrap();
             watched.take_notes();
             assert_eq!(watched.settled(), 1, "nobody reads");
-            watched.observer.regain(None, PATIENCE).await.unwrap();
+            watched.observer.regain(&BTreeSet::new(), PATIENCE).await.unwrap();
             assert_eq!(clients(sim), "1");
             watched.until_read().await;
             assert_eq!(watched.settled(), 2, "the first one is not handed out again");
@@ -134,7 +134,7 @@ fn one_gpu_is_released_and_the_others_are_read_on() {
             watched.until_read().await;
             assert_eq!(watched.settled(), 1);
             assert!(watched.gpu(0).released().is_some() && watched.gpu(1).released().is_none());
-            watched.observer.regain(Some(&first), PATIENCE).await.unwrap();
+            watched.observer.regain(&BTreeSet::new(), PATIENCE).await.unwrap();
             watched.until_read().await;
             assert_eq!(watched.settled(), 2);
             assert_eq!(watched.released(), BTreeSet::from([first]));
@@ -181,11 +181,11 @@ fn a_driver_that_is_gone_when_it_is_taken_up_again_is_tried_again() {
             watched.until_read().await;
             watched.observer.release(None, PATIENCE).await.unwrap();
             sim.fault("driver-not-loaded on");
-            let refused = watched.observer.regain(None, PATIENCE).await;
+            let refused = watched.observer.regain(&BTreeSet::new(), PATIENCE).await;
             assert!(matches!(refused, Err(ReleaseError::Unopened(_))), "{refused:?}");
             sim.fault("heal");
             sim.fault("driver-not-loaded off");
-            watched.observer.regain(None, PATIENCE).await.unwrap();
+            watched.observer.regain(&BTreeSet::new(), PATIENCE).await.unwrap();
             watched.until_read().await;
             assert_eq!(watched.settled(), 1, "what was read before is known still");
             assert_eq!(watched.released().len(), 1);

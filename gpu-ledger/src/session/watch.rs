@@ -119,7 +119,7 @@ impl Watch {
                 News::RowlessGone { gpu, pid, key: process, since, last_seen, exit, .. } => {
                     if let Some((account, of_command)) = self.holders.remove(&(gpu.clone(), pid)) {
                         let (since, last_seen) = (since.boot, last_seen.boot);
-                        let until = exit.map_or(last_seen, |exit| exit.max(last_seen));
+                        let until = exit.map_or(last_seen, |exit| exit.boot.max(last_seen));
                         self.gone.push(GoneHolder {
                             gpu,
                             pid,

@@ -1,8 +1,9 @@
 //! A ledger cut to one period: the books of each GPU, with one line key a settlement.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::names::Map;
 use super::{Ledger, Opened, Settled, Sight, Whose};
 use crate::accounting::Busy;
 use crate::bill::lines::{meets, within};
@@ -376,18 +377,15 @@ impl Ledger {
         self.accounts.name(account).and_then(Account::unattributed)
     }
 
-    fn key(&self, keys: &HashMap<Value, LineKey>, by: By, whose: Whose) -> LineKey {
+    fn key(&self, keys: &Map<Value, LineKey>, by: By, whose: Whose) -> LineKey {
         let key = keys.get(&self.value(by, whose));
         // Every value was ranked before.
         key.copied().unwrap_or(LineKey { rank: u32::MAX, reason: None })
     }
 
     /// Gives every value the rank of its name; values of one name share it.
-    fn ranked(
-        &self,
-        values: impl Iterator<Item = Value>,
-    ) -> (HashMap<Value, LineKey>, Vec<LineName>) {
-        let mut keys: HashMap<Value, LineKey> = HashMap::new();
+    fn ranked(&self, values: impl Iterator<Item = Value>) -> (Map<Value, LineKey>, Vec<LineName>) {
+        let mut keys: Map<Value, LineKey> = Map::default();
         let mut names: BTreeMap<LineName, Vec<Value>> = BTreeMap::new();
         for value in values {
             if keys.contains_key(&value) {

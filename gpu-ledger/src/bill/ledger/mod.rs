@@ -17,10 +17,10 @@ mod tests;
 pub use cut::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
 pub use sight::Sight;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use self::names::Names;
+use self::names::{Map, Names};
 use self::sight::Sights;
 use super::BillError;
 use crate::accounting::Busy;
@@ -87,7 +87,7 @@ struct Ended {
 /// What the entries taken so far add up to.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    gpus: HashMap<GpuUuid, u32>,
+    gpus: Map<GpuUuid, u32>,
     sights: Sights,
     accounts: Names<Account>,
     programs: Names<Arc<str>>,

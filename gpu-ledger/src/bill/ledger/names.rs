@@ -3,16 +3,20 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+/// A map that a bill of a million settlements asks a million times. The seed is of this process: names are
+/// made by those who are billed.
+pub(super) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Every name once, numbered in the order of first appearance.
 #[derive(Clone, Debug)]
 pub(super) struct Names<T> {
-    numbers: HashMap<T, u32>,
+    numbers: Map<T, u32>,
     names: Vec<T>,
 }
 
 impl<T> Default for Names<T> {
     fn default() -> Self {
-        Self { numbers: HashMap::new(), names: Vec::new() }
+        Self { numbers: Map::default(), names: Vec::new() }
     }
 }
 

@@ -210,10 +210,12 @@ impl Found {
                     // One shorter than a millisecond has no part of anything.
                     let parts = parts.unwrap_or(Parts::NONE);
                     of_gpu.entry(row.line).or_default().add(row, parts);
-                    found.by_line.entry(row.line).or_default().add(row, parts);
-                    found.total.add(row, parts);
                     found.classes.add(Class::of_settled(row.placing().held), parts.held());
                 }
+            }
+            for (line, sampled) in &of_gpu {
+                found.by_line.entry(*line).or_default().merge(sampled);
+                found.total.merge(sampled);
             }
             found.by_gpu.push(of_gpu);
             for (holder, parts) in placed(gpu, line) {

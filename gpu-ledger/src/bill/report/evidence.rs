@@ -39,6 +39,17 @@ impl Sampled {
         }
     }
 
+    /// Everything of another line, or of the same one on another GPU.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.low = self.low.saturating_add(other.low);
+        self.high = self.high.saturating_add(other.high);
+        self.unsampled = self.unsampled.saturating_add(other.unsampled);
+        self.has_samples |= other.has_samples;
+        self.peak = self.peak.max(other.peak);
+        self.peaks_unknown = self.peaks_unknown.saturating_add(other.peaks_unknown);
+        self.unsampled_count = self.unsampled_count.saturating_add(other.unsampled_count);
+    }
+
     /// The busy range; `None` where nothing was sampled.
     pub(super) fn busy(&self) -> Option<(Ms, Ms)> {
         self.has_samples.then_some((Ms(self.low), Ms(self.high)))

@@ -200,7 +200,7 @@ fn a_holder_without_a_row_is_told_gone_with_its_end_and_when_it_was_last_seen() 
             News::RowlessGone { last_seen, exit, .. } => Some((*last_seen, *exit)),
             _ => None,
         });
-        let exit = ends.then(|| stamp(10_350).boot);
+        let exit = ends.then(|| stamp(10_350));
         assert_eq!(gone, Some((stamp(10_302), exit)));
     }
 }

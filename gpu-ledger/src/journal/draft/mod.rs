@@ -190,9 +190,13 @@ impl Drafter {
                 (pending.draft.argv, pending.begins) = (argv, Some(reference));
                 vec![pending]
             }
-            News::RowlessGone { gpu, pid, at: read, .. } => {
+            News::RowlessGone { gpu, pid, last_seen, exit, at: read, .. } => {
                 let open = self.open.take_rowless(&gpu, pid);
-                open.map(|open| self.ending(open, read, None, at)).into_iter().collect()
+                // With its process, if no later read showed it. Where nobody saw that end, it may have held
+                // the GPU until the read that did not show it: never free for want of an event.
+                let over = exit
+                    .map_or(read, |exit| if exit.boot < last_seen.boot { last_seen } else { exit });
+                open.map(|open| self.ending(open, over, None, at)).into_iter().collect()
             }
             News::Conflict { key, now: row, .. } => {
                 // Which settlement it is about the journal knows.

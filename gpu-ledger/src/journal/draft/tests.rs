@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes as RawBytes;
 
 use super::*;
+use crate::accounting::reading::Holder;
 use crate::accounting::{FinalRow, Row};
-use crate::host::Whose;
+use crate::host::{Bearer, Whose};
 use crate::identity::{Basis, Image, ImageContent, User};
 use crate::journal::Recovered;
 use crate::journal::entry::{Entry, OpenEvidence, OpenFigures};
@@ -376,4 +377,38 @@ fn a_restart_knows_up_to_when_each_gpu_was_in_sight() {
     edges.take_before(&mark(Some(50)));
     let left = Left::of(edges, Vec::new(), None, |_| Ok::<_, Infallible>(None)).unwrap();
     assert_eq!(left.last_seen, BTreeMap::from([(gpu(), stamp(300))]));
+}
+
+/// A process that ended shares no longer; of one whose end nobody saw, the read that misses it has to do.
+#[test]
+fn a_holder_without_a_row_ends_with_its_process_where_that_was_seen() {
+    for (exit_ms, over_ms) in [(Some(3_000), 3_000), (Some(1_000), 2_000), (None, 7_000)] {
+        let mut drafter = drafter();
+        let memory = Observed::Unknown(UnknownReason::ValueNotAvailable);
+        let holder = Holder { pid: Pid(41), memory, compute: true, graphics: false, mps: false };
+        let account = Account::Unclassified("train".into());
+        let seen = News::RowlessSeen {
+            gpu: gpu(),
+            since: stamp(500),
+            holder,
+            bearer: Box::new(Bearer { key: None, image: None, account }),
+        };
+        let gone = News::RowlessGone {
+            gpu: gpu(),
+            pid: Pid(41),
+            key: None,
+            since: stamp(500),
+            last_seen: stamp(2_000),
+            exit: exit_ms.map(stamp),
+            at: stamp(7_000),
+        };
+        let pending = notes(&mut drafter, [seen, gone]);
+        let ends = pending.iter().find_map(|pending| match &pending.draft.figures {
+            Figures::Correction(Correction { change: Change::Ended { last_seen, .. }, .. }) => {
+                Some(*last_seen)
+            }
+            _ => None,
+        });
+        assert_eq!(ends, Some(stamp(over_ms)), "{exit_ms:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::types::Value;
 
-use super::database::{Database, RawEntry, argv_state};
+use super::database::{Database, argv_state};
 use super::error::StoreError;
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
@@ -168,10 +168,9 @@ impl<'a> Checking<'a> {
             Growing::after(base, end.head.hash, based.and_then(|segment| segment.last_mark));
         self.end = end;
         let mut expected = segments.iter().filter(|segment| segment.last > base);
-        let read = database.raw((base.saturating_add(1), u64::MAX), &mut |raw| {
-            let entry = raw.read().map_err(|error| database.broken(&error))?;
-            self.end.follow_read(&entry).map_err(|error| database.broken(&error))?;
-            self.entry(&raw, &entry);
+        let read = database.raw((base.saturating_add(1), u64::MAX), &mut |kept| {
+            let entry = self.end.follow(kept).map_err(|error| database.broken(&error))?;
+            self.entry(&entry);
             let named = self.told(Some(entry.seq), database.named(&entry)).flatten();
             growing.add(&entry, named.as_ref());
             if let Some(mut segment) = growing.fill(&self.end) {
@@ -198,7 +197,7 @@ impl<'a> Checking<'a> {
         }
     }
 
-    fn entry(&mut self, raw: &RawEntry, entry: &Entry) {
+    fn entry(&mut self, entry: &Entry) {
         let seq = entry.seq;
         self.report.entries = self.report.entries.saturating_add(1);
         let columns =
@@ -210,7 +209,7 @@ impl<'a> Checking<'a> {
             self.fault(Some(seq), "its columns say another kind or moment than its body");
         }
         let evidence = self.database.evidence_of(entry);
-        let Some(evidence) = self.told(Some(raw.seq), evidence) else { return };
+        let Some(evidence) = self.told(Some(seq), evidence) else { return };
         self.columns(entry, &evidence);
         if let Figures::Settlement(_) = entry.figures {
             self.booked(entry, &evidence);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use rusqlite::types::Value;
+use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 
 use super::error::StoreError;
@@ -57,32 +57,18 @@ pub struct OpenIdentity {
     pub evidence: OpenEvidence,
 }
 
-/// What was read of one entry, nothing proven yet.
-#[derive(Clone, Debug)]
-pub(super) struct RawEntry {
-    pub(super) seq: u64,
-    pub(super) body: Vec<u8>,
-    pub(super) evidence: Digest,
-    pub(super) previous: Digest,
-    pub(super) hash: Digest,
-}
-
-impl RawEntry {
-    fn of(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            seq: row.get(0)?,
-            body: row.get(1)?,
-            evidence: Digest(row.get(2)?),
-            previous: Digest(row.get(3)?),
-            hash: Digest(row.get(4)?),
-        })
-    }
-
-    pub(super) fn read(&self) -> Result<Entry, ChainError> {
-        let Self { seq, body, evidence, previous, hash } = self;
-        let (evidence, previous, hash) = (*evidence, *previous, *hash);
-        chain::read(Kept { seq: *seq, body, evidence, previous, hash })
-    }
+/// What stands of one entry in a row, nothing proven yet.
+fn kept<'row>(row: &'row SqlRow<'_>) -> rusqlite::Result<Kept<'row>> {
+    let body = row.get_ref(1)?.as_blob();
+    Ok(Kept {
+        seq: row.get(0)?,
+        body: body.map_err(|cause| {
+            rusqlite::Error::FromSqlConversionFailure(1, Type::Blob, Box::new(cause))
+        })?,
+        evidence: Digest(row.get(2)?),
+        previous: Digest(row.get(3)?),
+        hash: Digest(row.get(4)?),
+    })
 }
 
 const BY_NUMBER: &str =
@@ -200,14 +186,14 @@ impl Database {
     pub(super) fn raw(
         &self,
         (first, last): (u64, u64),
-        visit: &mut dyn FnMut(RawEntry) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(Kept<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let fail = |cause| self.fail(cause);
         let mut statement = self.connection.prepare_cached(RANGE).map_err(fail)?;
         let range = params![big(first), big(last)];
         let mut rows = statement.query(range).map_err(fail)?;
         while let Some(row) = rows.next().map_err(fail)? {
-            visit(RawEntry::of(row).map_err(fail)?)?;
+            visit(kept(row).map_err(fail)?)?;
         }
         Ok(())
     }
@@ -220,9 +206,8 @@ impl Database {
         visit: &mut dyn FnMut(Entry) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let first = end.head.seq.saturating_add(1);
-        self.raw((first, last), &mut |raw| {
-            let entry = raw.read().map_err(|error| self.broken(&error))?;
-            end.follow_read(&entry).map_err(|error| self.broken(&error))?;
+        self.raw((first, last), &mut |kept| {
+            let entry = end.follow(kept).map_err(|error| self.broken(&error))?;
             visit(entry)
         })
     }
@@ -238,8 +223,8 @@ impl Database {
     /// An entry by its number, those carried over from an archive included.
     pub(super) fn entry(&self, seq: u64) -> Result<Option<Entry>, StoreError> {
         let sql = if seq > self.origin.base { BY_NUMBER } else { CARRIED_BY_NUMBER };
-        let raw = self.one(sql, seq, RawEntry::of)?;
-        let entry = raw.map(|raw| raw.read()).transpose().map_err(|error| self.broken(&error))?;
+        let entry = self.one(sql, seq, |row| Ok(chain::read(kept(row)?)))?;
+        let entry = entry.transpose().map_err(|error| self.broken(&error))?;
         match entry {
             // A page that was exchanged for another answers with another row.
             Some(entry) if entry.seq != seq => {

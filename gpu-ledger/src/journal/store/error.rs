@@ -83,6 +83,14 @@ pub enum StoreError {
         /// Last entry that was acknowledged.
         witnessed: u64,
     },
+    /// Somebody took a file of the open journal away: what is entered from here on is nobody's.
+    #[error("{} was moved away, removed or replaced under the daemon, and nothing more is entered; put \
+             it back before the daemon is started again, else it goes on with what stands there now",
+            path.display())]
+    Removed {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The database contradicts itself.
     #[error("{} is damaged: {what}; keep it as it is, see `gpu-ledger journal check`, and restore a \
              copy", path.display())]

@@ -67,6 +67,6 @@ pub use error::StoreError;
 pub(crate) use parts::archives_in;
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
 pub use period::PeriodRead;
-pub use place::{StateDir, Warning};
+pub use place::{StateDir, Warning, is_of_a_journal};
 pub use reader::Reader;
 pub use writer::{Appended, Outcome, Store};

@@ -46,7 +46,7 @@ impl Reader {
         &self,
         from_ms: u64,
         to_ms: u64,
-        mut visit: impl FnMut(Entry),
+        mut visit: impl FnMut(&Entry),
     ) -> Result<PeriodRead, StoreError> {
         self.at_one_moment(|witness| {
             let segments = self.database.segments()?;
@@ -62,7 +62,7 @@ impl Reader {
                 visit: &mut visit,
             };
             reading.segments(&segments, (from_ms, to_ms))?;
-            reading.tail(tail.entries);
+            reading.tail(&tail.entries);
             let visited = reading.visited;
             let base = self.base();
             let last_mark = match tail.growing.last_mark.filter(|seq| *seq > base) {
@@ -112,7 +112,7 @@ struct Reading<'a> {
     wanted: BTreeSet<u64>,
     last_mark: Option<u64>,
     visited: u64,
-    visit: &'a mut dyn FnMut(Entry),
+    visit: &'a mut dyn FnMut(&Entry),
 }
 
 impl Reading<'_> {
@@ -167,18 +167,18 @@ impl Reading<'_> {
         for seq in numbers {
             let missing = || self.database.damaged(&format!("entry {seq} is missing"));
             let entry = self.database.entry(seq)?.ok_or_else(missing)?;
-            self.give(entry);
+            self.give(&entry);
         }
         Ok(())
     }
 
-    fn tail(&mut self, entries: Vec<Entry>) {
+    fn tail(&mut self, entries: &[Entry]) {
         for entry in entries {
             self.give(entry);
         }
     }
 
-    fn give(&mut self, entry: Entry) {
+    fn give(&mut self, entry: &Entry) {
         self.visited = self.visited.saturating_add(1);
         (self.visit)(entry);
     }

@@ -84,6 +84,30 @@ impl std::fmt::Display for Warning {
     }
 }
 
+/// Files that a journal has beside it, whatever state it is in.
+const FILES: [&str; 10] = [
+    "ledger.db",
+    "ledger.db-wal",
+    "ledger.db-shm",
+    "ledger.db.new",
+    "ledger.db.new-journal",
+    "ledger.head",
+    "ledger.lock",
+    "ledger.ballast",
+    "argv.key",
+    "argv.key.new",
+];
+/// Those that must stay the same files while it is written: whoever opens it next goes by them.
+const GUARDED: [&str; 3] = ["ledger.db", "ledger.head", "ledger.lock"];
+
+/// Whether a path is that of a journal's own file, which no report may take the place of.
+#[must_use]
+pub fn is_of_a_journal(path: &Path) -> bool {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return false };
+    let is_archive = name.starts_with("archive-") && name.ends_with(".db");
+    (is_archive || FILES.contains(&&*name)) && path.with_file_name("ledger.lock").exists()
+}
+
 /// A directory that was looked at.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -155,6 +179,21 @@ impl Place {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = rustix::fs::open(&path, flags, Mode::empty()).map_err(io("open", &path))?;
         Ok(Self { path, directory: directory.into() })
+    }
+
+    /// Which files stand where the journal's next opener looks for them: not in the directory that is open here,
+    /// which may have been moved away.
+    pub(super) fn standing(&self) -> Result<Standing, StoreError> {
+        let mut files = Vec::with_capacity(GUARDED.len());
+        for name in GUARDED {
+            let path = self.file(name);
+            match rustix::fs::lstat(&path) {
+                Ok(found) => files.push((path, found.st_dev, found.st_ino)),
+                Err(Errno::NOENT | Errno::NOTDIR) => return Err(StoreError::Removed { path }),
+                Err(errno) => return Err(io("look at", &path)(errno)),
+            }
+        }
+        Ok(Standing(files))
     }
 
     /// The directory itself, and every one above it that somebody could exchange it in.
@@ -336,6 +375,20 @@ fn refuse_strange(path: &Path, found: &rustix::fs::Stat) -> Result<(), StoreErro
     }
 }
 
+/// The files that a running daemon holds open, by device and inode.
+#[derive(Debug)]
+pub(super) struct Standing(Vec<(PathBuf, u64, u64)>);
+
+impl Standing {
+    /// That each of them is the same file as before.
+    pub(super) fn is_still(&self, now: &Self) -> Result<(), StoreError> {
+        match self.0.iter().zip(&now.0).find(|(before, now)| before != now) {
+            None => Ok(()),
+            Some(((path, ..), _)) => Err(StoreError::Removed { path: path.clone() }),
+        }
+    }
+}
+
 /// That nobody else writes.
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -382,6 +435,16 @@ mod tests {
         drop(lock);
         drop(place.lock().unwrap());
         drop(copy);
+    }
+
+    #[test]
+    fn a_journals_files_are_known_by_name_and_only_beside_a_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = folder.path().join("ledger.head");
+        assert!(!is_of_a_journal(&head), "nobody's");
+        std::fs::write(folder.path().join("ledger.lock"), "").unwrap();
+        assert!(is_of_a_journal(&head));
+        assert!(!is_of_a_journal(&folder.path().join("bill.csv")));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::database::{Database, RawEntry};
+use super::database::Database;
 use super::error::StoreError;
-use crate::journal::ChainError;
+use crate::journal::canon::Texts;
+use crate::journal::chain::{self, Kept};
 use crate::journal::entry::Entry;
+use crate::journal::{ChainError, Digest};
 
 /// Entries that are proven in one go.
 const CHUNK_ENTRIES: usize = if cfg!(test) { 5 } else { 256 };
@@ -19,9 +22,65 @@ const CHUNKS_PER_WORKER: usize = 3;
 /// Fewer entries than this are proven where they are read.
 const PARALLEL_ENTRIES_MIN: u64 = if cfg!(test) { 48 } else { 2_048 };
 
-type Chunk = Vec<RawEntry>;
-type Proven = Result<Vec<Entry>, ChainError>;
-type Work = (Chunk, Sender<Proven>);
+/// Entries on their way to be proven, and back. Their room is used again and again, and freed on the threads that
+/// took it: an allocator that has to give memory from thread to thread costs more than hashing.
+#[derive(Debug, Default)]
+struct Chunk {
+    /// The bodies as they were read, one after the other.
+    bodies: Vec<u8>,
+    unproven: Vec<Unproven>,
+    /// What they proved to be, up to the first that is wrong.
+    entries: Vec<Entry>,
+    wrong: Option<ChainError>,
+}
+
+/// What stands of one entry, beside its body.
+#[derive(Debug)]
+struct Unproven {
+    seq: u64,
+    /// Where its body lies.
+    body: Range<usize>,
+    evidence: Digest,
+    previous: Digest,
+    hash: Digest,
+}
+
+impl Chunk {
+    fn add(&mut self, kept: Kept<'_>) {
+        let Kept { seq, body, evidence, previous, hash } = kept;
+        let begin = self.bodies.len();
+        self.bodies.extend_from_slice(body);
+        let body = begin..self.bodies.len();
+        self.unproven.push(Unproven { seq, body, evidence, previous, hash });
+    }
+
+    /// Proves every entry by its hash.
+    fn prove(&mut self) {
+        self.entries.clear();
+        let texts = Texts::default();
+        for one in &self.unproven {
+            let Unproven { seq, evidence, previous, hash, .. } = *one;
+            // A range of bytes that were added.
+            let body = self.bodies.get(one.body.clone()).unwrap_or_default();
+            match chain::read_sharing(Kept { seq, body, evidence, previous, hash }, &texts) {
+                Ok(entry) => self.entries.push(entry),
+                Err(wrong) => {
+                    self.wrong = Some(wrong);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Of nothing; what it was is freed where it is filled anew.
+    fn emptied(mut self) -> Self {
+        self.bodies.clear();
+        self.unproven.clear();
+        self
+    }
+}
+
+type Work = (Chunk, Sender<Chunk>);
 
 impl Database {
     /// Gives the entries from `first` to `last` to `visit`, in the order in which the database has them,
@@ -29,13 +88,13 @@ impl Database {
     pub(super) fn proven(
         &self,
         (first, last): (u64, u64),
-        visit: &mut dyn FnMut(Entry) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(&Entry) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = processors.saturating_sub(1).min(WORKERS_MAX);
         if workers == 0 || last.saturating_sub(first) < PARALLEL_ENTRIES_MIN {
-            return self.raw((first, last), &mut |raw| {
-                visit(raw.read().map_err(|error| self.broken(&error))?)
+            return self.raw((first, last), &mut |kept| {
+                visit(&chain::read(kept).map_err(|error| self.broken(&error))?)
             });
         }
         let (work, queue) = channel::<Work>();
@@ -45,14 +104,16 @@ impl Database {
                 let queue = Arc::clone(&queue);
                 scope.spawn(move || prove(&queue));
             }
-            let mut line = Line { database: self, work, under_way: VecDeque::new(), visit };
-            let mut chunk = Vec::with_capacity(CHUNK_ENTRIES);
-            self.raw((first, last), &mut |raw| {
-                chunk.push(raw);
-                if chunk.len() < CHUNK_ENTRIES {
+            let (under_way, idle) = (VecDeque::new(), Vec::new());
+            let mut line = Line { database: self, work, under_way, idle, visit };
+            let mut chunk = Chunk::default();
+            self.raw((first, last), &mut |kept| {
+                chunk.add(kept);
+                if chunk.unproven.len() < CHUNK_ENTRIES {
                     return Ok(());
                 }
-                line.send(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_ENTRIES)))?;
+                let next = line.idle.pop().unwrap_or_default();
+                line.send(std::mem::replace(&mut chunk, next))?;
                 line.take_while_more_than(workers.saturating_mul(CHUNKS_PER_WORKER))
             })?;
             line.send(chunk)?;
@@ -66,9 +127,10 @@ impl Database {
 fn prove(queue: &Mutex<Receiver<Work>>) {
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((chunk, reply)) = next else { return };
+        let Ok((mut chunk, reply)) = next else { return };
+        chunk.prove();
         // Nobody waits for it where an earlier chunk was found to be wrong.
-        drop(reply.send(chunk.iter().map(RawEntry::read).collect()));
+        drop(reply.send(chunk));
     }
 }
 
@@ -76,8 +138,10 @@ fn prove(queue: &Mutex<Receiver<Work>>) {
 struct Line<'a> {
     database: &'a Database,
     work: Sender<Work>,
-    under_way: VecDeque<Receiver<Proven>>,
-    visit: &'a mut dyn FnMut(Entry) -> Result<(), StoreError>,
+    under_way: VecDeque<Receiver<Chunk>>,
+    /// Chunks that were visited, to be filled again.
+    idle: Vec<Chunk>,
+    visit: &'a mut dyn FnMut(&Entry) -> Result<(), StoreError>,
 }
 
 impl Line<'_> {
@@ -90,10 +154,12 @@ impl Line<'_> {
     fn take_while_more_than(&mut self, chunks: usize) -> Result<(), StoreError> {
         while self.under_way.len() > chunks {
             let Some(next) = self.under_way.pop_front() else { break };
-            let proven = next.recv().map_err(|_| self.died())?;
-            for entry in proven.map_err(|error| self.database.broken(&error))? {
-                (self.visit)(entry)?;
+            let mut chunk = next.recv().map_err(|_| self.died())?;
+            chunk.entries.iter().try_for_each(&mut *self.visit)?;
+            if let Some(wrong) = chunk.wrong.take() {
+                return Err(self.database.broken(&wrong));
             }
+            self.idle.push(chunk.emptied());
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::database::{Database, OpenIdentity};
 use super::entering::Entering;
 use super::error::StoreError;
 use super::period::Tail;
-use super::place::{Lock, Place, StateDir, Warning};
+use super::place::{Lock, Place, Standing, StateDir, Warning};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
@@ -44,6 +44,8 @@ pub struct Store {
     /// The error after which it is not known what is on the disk.
     poison: Option<String>,
     log_pages: u64,
+    /// The files that are open here, as they were found.
+    standing: Standing,
     /// Last: given back when everything else is closed.
     lock: Lock,
 }
@@ -147,6 +149,7 @@ impl Store {
         let (ballast, cause) = Ballast::make(&place);
         warnings.extend(cause.map(|cause| Warning::NoBallast { cause }));
         let end = state.end.clone();
+        let standing = place.standing()?;
         let store = Self {
             database,
             place,
@@ -157,6 +160,7 @@ impl Store {
             state,
             poison: None,
             log_pages: 0,
+            standing,
             lock,
         };
         Ok((store, end))
@@ -234,7 +238,8 @@ impl Store {
             transaction.commit().map_err(|cause| self.database.fail(cause))?;
             (entering.state, outcomes)
         };
-        // From here on it is on the disk, and only from here on.
+        // From here on it is on the disk, and only from here on: but in a file that the next one finds.
+        self.standing.is_still(&self.place.standing()?)?;
         self.state = state;
         self.log_pages = self.log_pages.saturating_add(pages);
         if self.state.end.head.seq > 0 {

@@ -278,3 +278,34 @@ fn a_journal_that_is_gone_or_replaced_by_an_older_copy_is_not_begun_anew() {
     std::fs::remove_file(folder.path().join("ledger.head")).unwrap();
     assert_eq!(Store::open(&folder.dir()).unwrap().1.head.seq, 0);
 }
+
+/// What is entered into a file that nobody finds again is not acknowledged.
+#[test]
+fn a_journal_that_is_taken_away_while_it_is_written_takes_nothing_more() {
+    let rename = |folder: &Folder, name: &str| {
+        std::fs::rename(folder.path().join(name), folder.path().join("elsewhere")).unwrap();
+    };
+    let takes_away: [(&str, &dyn Fn(&Folder)); 5] = [
+        ("the database is moved", &|folder| rename(folder, "ledger.db")),
+        ("another one stands in its place", &|folder| {
+            let other = folder.copy();
+            std::fs::rename(other.path().join("ledger.db"), folder.path().join("ledger.db"))
+                .unwrap();
+        }),
+        ("what witnesses its end is removed", &|folder| rename(folder, "ledger.head")),
+        ("its lock is removed", &|folder| rename(folder, "ledger.lock")),
+        ("all of it is removed", &|folder| std::fs::remove_dir_all(folder.path()).unwrap()),
+    ];
+    for (how, take_away) in takes_away {
+        let folder = Folder::new();
+        let mut store = folder.store();
+        store.append(vec![settlement(1, None)]).unwrap();
+        let acknowledged = store.end().clone();
+        take_away(&folder);
+        let refused = store.append(vec![settlement(2, None)]);
+        assert!(matches!(refused, Err(StoreError::Removed { .. })), "{how}: {refused:?}");
+        assert_eq!(store.end(), &acknowledged, "{how}");
+        let refused = store.append(vec![settlement(2, None)]);
+        assert!(matches!(refused, Err(StoreError::Poisoned { .. })), "{how}: {refused:?}");
+    }
+}

@@ -98,7 +98,7 @@ fn filled(folder: &Folder, seed: u64, count: u64) -> (Vec<Entry>, Recovered) {
 /// All entries that a reader gives for a period.
 fn read(reader: &Reader, from_ms: u64, to_ms: u64) -> Result<Vec<Entry>, super::StoreError> {
     let mut entries = Vec::new();
-    reader.period(from_ms, to_ms, |entry| entries.push(entry))?;
+    reader.period(from_ms, to_ms, |entry| entries.push(entry.clone()))?;
     Ok(entries)
 }
 

@@ -120,7 +120,7 @@ fn a_period_gets_everything_that_bears_on_it_and_little_else() {
         let to = from + random.below(2 * DAY_MS);
         let period = Span::new(from, to).unwrap();
         let mut found = Vec::new();
-        let told = reader.period(from, to, |entry| found.push(entry)).unwrap();
+        let told = reader.period(from, to, |entry| found.push(entry.clone())).unwrap();
         assert_eq!(told.end, end);
         fewest = fewest.min(told.visited);
         assert!(found.is_sorted_by(|a, b| a.seq < b.seq), "in order, each once");
