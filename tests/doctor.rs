@@ -21,6 +21,9 @@ mod host;
 #[path = "doctor/mode.rs"]
 mod mode;
 #[cfg(test)]
+#[path = "doctor/options.rs"]
+mod options;
+#[cfg(test)]
 #[path = "doctor/state.rs"]
 mod state;
 #[cfg(test)]

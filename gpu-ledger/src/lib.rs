@@ -16,6 +16,7 @@
 //! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
 //! | [`coverage`] | when and what could be seen | nothing |
 //! | [`escape`] | strangers' bytes, made safe to print | nothing |
+//! | [`calling`] | GPUs by the words that people have for them | nothing |
 //! | [`kernel`] | bytes of the ring become typed events | bpf(2), BTF, the ring |
 //! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
 //! | [`accounting`] | what the driver said, each final row once | NVML |
@@ -53,6 +54,7 @@ extern crate self as gpu_ledger;
 pub mod accounting;
 pub mod bill;
 pub mod billing;
+pub mod calling;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -16,7 +16,7 @@ use crate::accounting::driver::{
 use crate::accounting::reading::Finding;
 use crate::accounting::worker::{ReadOutcome, ReadRequest};
 use crate::clock::Clock;
-use crate::unit::GpuUuid;
+use crate::unit::{BootNs, GpuUuid};
 use crate::unknown::Unknown;
 
 /// Beside the deadline of a single call: a read is a few calls for each of at most 4,000 rows.
@@ -107,7 +107,7 @@ impl Survey {
                     };
                     // Told by the first read alone, which may be one that nobody asked for.
                     gpu.already_dead.extend(outcome.findings.iter().filter_map(already_dead));
-                    if outcome.window.began.boot >= asked && outcome.sweep {
+                    if is_answer(&outcome, asked) {
                         waits.remove(&outcome.gpu);
                         gpu.read = Ok(outcome);
                     }
@@ -130,6 +130,12 @@ impl Survey {
     pub async fn set_accounting(&self, gpu: &GpuUuid, on: bool) -> Result<bool, Unknown> {
         self.driver.set_accounting(gpu, on).await
     }
+}
+
+/// Whether a read brought all that was asked for at that moment. A worker's own first read may begin later
+/// and without having seen the request: it never asked who holds the GPU.
+fn is_answer(outcome: &ReadOutcome, asked: BootNs) -> bool {
+    outcome.requested && outcome.sweep && outcome.window.began.boot >= asked
 }
 
 fn not_read(gpu: &GpuUuid) -> Unknown {

@@ -17,8 +17,13 @@ use crate::support::{Sim, poll};
 
 fn ledger(sim: &Sim, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
-    command.args(words).arg("--socket").arg(socket(sim));
-    command.arg("--state-dir").arg(sim.folder().join("state"));
+    command.args(words);
+    if words[0] != "journal" {
+        command.arg("--socket").arg(socket(sim));
+    }
+    if ["journal", "status"].contains(&words[0]) {
+        command.arg("--state-dir").arg(sim.folder().join("state"));
+    }
     command.output().unwrap()
 }
 
@@ -87,8 +92,19 @@ fn status_says_what_is_open_and_what_the_journal_alone_says() {
     daemon.until_entered("the mark", |figures| {
         matches!(figures, Figures::Mark(mark) if mark.note.as_deref() == Some("new rack"))
     });
+    let is_shown = |status: &Value| {
+        let note = &status["notes"][0];
+        note["note"] == "new rack" && note["at"].as_str().is_some_and(|at| at.starts_with("20"))
+    };
+    assert!(is_shown(&status(&sim)), "{}", status(&sim)["notes"]);
+    let page = text(&ledger(&sim, &["status"]).stdout);
+    assert!(page.contains(" new rack\n"), "{page}");
     daemon.stop();
     assert!(!socket(&sim).exists());
+    assert!(is_shown(&status(&sim)), "the journal alone says it too");
+    let again = Setup::on(&sim).start();
+    assert!(is_shown(&status(&sim)), "the next daemon knows it");
+    again.stop();
     let output = ledger(&sim, &["status", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let alone = status(&sim);
@@ -124,6 +140,7 @@ fn released_the_driver_has_no_client_left_and_comes_back() {
         "the time is a gap",
         |figures| matches!(figures, Figures::Gap(gap) if gap.cause == GapCause::Released),
     );
+    one_gpu_by_its_words(&sim);
     // After a time it comes back alone.
     let released = ledger(&sim, &["release", "--for", "300ms"]);
     assert!(released.status.success(), "{}", text(&released.stderr));
@@ -134,6 +151,75 @@ fn released_the_driver_has_no_client_left_and_comes_back() {
     let books = Books::of(&journal(&state));
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
     assert_sound(&state);
+}
+
+/// By index and by the beginning of its UUID; a name of none is refused with those there are.
+fn one_gpu_by_its_words(sim: &Sim) {
+    let gpus = status(sim)["gpus"].clone();
+    let uuid = gpus[1]["uuid"].as_str().unwrap();
+    for word in ["1", uuid, uuid.trim_start_matches("GPU-")] {
+        let released = ledger(sim, &["release", "--for", "1d", "--gpu", word]);
+        let said = text(&released.stdout);
+        assert!(released.status.success(), "{word}: {}", text(&released.stderr));
+        assert!(said.starts_with(&format!("released for 24h: {uuid}\n")), "{said}");
+        let ended = ledger(sim, &["release", "--end", "--gpu", word]);
+        assert_eq!(text(&ended.stdout), "every handle is taken up again\n");
+    }
+    for words in [&["release", "--gpu", "7"][..], &["release", "--end", "--gpu", "7"]] {
+        let refused = ledger(sim, words);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(64), "{said}");
+        assert!(said.contains("no GPU is called 7; there are: 0 (GPU-"), "{said}");
+    }
+}
+
+#[test]
+fn a_status_is_about_the_journal_that_was_named() {
+    if !can_trace("a_status_is_about_the_journal_that_was_named") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let config = sim.folder().join("reader.toml");
+    std::fs::write(&config, format!("[socket]\npath = {:?}\n", socket(&sim))).unwrap();
+    let config = config.to_str().unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        command.args(words).args(["--config", config]).output().unwrap()
+    };
+    let of = |folder: &str| run(&["status", "--json", "--state-dir", folder]);
+    let own: Value = serde_json::from_slice(&of(daemon.state().to_str().unwrap()).stdout).unwrap();
+    assert_eq!(own["daemon"]["pid"], daemon.pid());
+    // Of another one this daemon says nothing.
+    let other = of("/nonexistent/journal");
+    let said = text(&other.stderr);
+    assert_eq!((other.status.code(), &*other.stdout), (Some(1), &b""[..]), "{said}");
+    assert!(said.contains("writes the journal of") && said.contains("/nonexistent"), "{said}");
+    let path = socket(&sim);
+    let both = ["status", "--socket", path.to_str().unwrap(), "--state-dir", "/nonexistent"];
+    assert_eq!(run(&both).status.code(), Some(64));
+    let doctor = run(&["doctor", "--json", "--state-dir", daemon.state().to_str().unwrap()]);
+    let doctor: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let checks = doctor["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["check"] == "daemon").unwrap();
+    let cause = found["cause"].as_str().unwrap();
+    assert!(cause.starts_with(&format!("process {} answers at", daemon.pid())), "{cause}");
+    daemon.stop();
+}
+
+#[test]
+fn device_touch_that_lacks_its_capability_says_so() {
+    if !can_trace("device_touch_that_lacks_its_capability_says_so") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).capabilities("-all,+bpf,+perfmon").start();
+    let off = status(&sim)["coverage"]["device_touch_off_because"].clone();
+    let why = off.as_str().unwrap();
+    assert!(why.starts_with("CAP_NET_ADMIN is not held"), "{why}");
+    assert!(why.contains("grant CAP_NET_ADMIN") && !why.contains("Verifier"), "{why}");
+    let log = daemon.stop();
+    assert!(log.contains("device-touch off: CAP_NET_ADMIN is not held"), "{log}");
 }
 
 /// Whoever was promised a GPU for an hour has it for an hour, whatever else is given back beside it.
@@ -215,7 +301,12 @@ fn everybody_may_connect_and_strangers_see_no_more_than_sums() {
     ] {
         let refused = as_stranger(&privileged);
         assert!(refused.contains("only root and members"), "{refused}");
+        assert!(refused.contains("(gpu-ledger)") && refused.contains("sudo"), "{refused}");
     }
+    let noted = ledger(&sim, &["mark", "of root"]);
+    assert!(noted.status.success(), "{}", text(&noted.stderr));
+    let theirs = as_stranger(&json!({ "version": 1, "request": "status" }));
+    assert!(theirs.contains("\"notes\":[]") && !theirs.contains("of root"), "{theirs}");
     // What the socket asks of the loop is nobody's to ask.
     let internal = as_stranger(&json!({ "version": 1, "request": "freshen", "to_ms": 1 }));
     assert!(internal.contains("no request"), "{internal}");

@@ -111,7 +111,20 @@ fn a_good_file_is_taken_over_on_hangup_and_a_bad_one_changes_nothing() {
     std::fs::write(daemon.config_path(), "mark_interval = \"50ms\"\n").unwrap();
     daemon.signal(rustix::process::Signal::HUP);
     poll("marks come", || (marks() > 3).then_some(()));
-    daemon.stop();
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_logged("read again: nothing in it changed");
+    let more =
+        "mark_interval = \"50ms\"\nring_size = \"8MiB\"\n[socket]\ngroup = \"no-such-group\"\n";
+    std::fs::write(daemon.config_path(), more).unwrap();
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_logged("alone see all group=\"no-such-group\"");
+    let log = daemon.stop();
+    let of = |key: &str, what: &str| {
+        let mut lines = log.lines();
+        lines.any(|line| line.contains(&format!("key=\"{key}\"")) && line.contains(what))
+    };
+    assert!(of("ring_size", "not in force before a restart"), "{log}");
+    assert!(of("socket.group", "in force now"), "{log}");
 }
 
 #[test]

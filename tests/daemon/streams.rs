@@ -129,10 +129,7 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
     let state = daemon.state().to_path_buf();
     daemon.stop();
     enter_a_segment(&state);
-    let mut archive = as_user(NOBODY, NOBODY, env!("CARGO_BIN_EXE_gpu-ledger"));
-    archive.args(["journal", "archive", "--before", &jiff::Timestamp::now().to_string()]);
-    let output = archive.arg("--state-dir").arg(&state).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    archived(&state);
     let daemon = Setup::on(&sim).start();
     let all = Asking::of(&sim, &["--period".to_owned(), "all".to_owned()]);
     for (user, seen) in [
@@ -161,6 +158,16 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
     };
     let archives: Vec<PathBuf> = files.filter(is_archive).collect();
     assert!(!archives.is_empty());
+    let check = journal_command(0, &["check", "--state-dir", state.to_str().unwrap()]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(0), "{said}");
+    for path in &archives {
+        let line = format!("{}: 4096 entries, 1 to 4096, ", path.display());
+        assert!(said.contains(&line), "{line}: {said}");
+        let alone = journal_command(0, &["check", path.to_str().unwrap()]);
+        assert_eq!(alone.status.code(), Some(0), "{}", text(&alone.stderr));
+        assert!(text(&alone.stdout).contains("3 settlements, all of it proven"), "{said}");
+    }
     for path in archives {
         std::fs::remove_file(path).unwrap();
     }
@@ -182,7 +189,48 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
         assert!(said.contains("were archived, and no archive is here"), "{said}");
         assert_eq!(output.status.code(), Some(2));
     }
+    let check = journal_command(0, &["check", "--state-dir", state.to_str().unwrap()]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(said.contains("NOT HERE: entries 1 to 4096 were archived"), "{said}");
     daemon.stop();
+}
+
+fn journal_command(uid: u32, words: &[&str]) -> std::process::Output {
+    let mut command = as_user(uid, uid, env!("CARGO_BIN_EXE_gpu-ledger"));
+    command.arg("journal").args(words).output().unwrap()
+}
+
+/// Archives what there is, as the daemon's user; everybody else is told how.
+fn archived(state: &Path) {
+    let folder = state.to_str().unwrap();
+    let archive =
+        |uid, before| journal_command(uid, &["archive", "--before", before, "--state-dir", folder]);
+    let root = archive(0, "now");
+    let said = text(&root.stderr);
+    assert_eq!(root.status.code(), Some(1), "{said}");
+    assert!(said.contains("belongs to user 65534, and this is user 0"), "{said}");
+    assert!(said.contains("`sudo -u nobody gpu-ledger …`"), "{said}");
+    let stranger = journal_command(ONE, &["check", "--state-dir", folder]);
+    let said = text(&stranger.stderr);
+    assert_eq!(stranger.status.code(), Some(1), "{said}");
+    assert!(said.contains("ermission denied") && said.contains("run it under sudo"), "{said}");
+    // Words as a bill has them; that nothing is old enough is no failure.
+    for before in ["2026-01", "yesterday", "2026-01-31", "30d"] {
+        let nothing = archive(NOBODY, before);
+        let said = text(&nothing.stdout);
+        assert_eq!(nothing.status.code(), Some(0), "{before}: {}", text(&nothing.stderr));
+        assert!(
+            said.contains("nothing to archive: entries are archived in whole runs of 4096"),
+            "{said}"
+        );
+    }
+    let refused = archive(NOBODY, "soon");
+    assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("--before \"soon\" is no moment"));
+    let output = archive(NOBODY, "now");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("entries 1 to 4096"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -23,7 +23,10 @@ fn a_good_host_is_well_and_looking_changes_nothing() {
     doctor.finds("mig", "ok", "MIG is off", "").finds("vgpu-host", "ok", "no vGPU host", "");
     doctor.finds("symbols", "ok", "every function", "");
     doctor.finds("eviction-margin", "ok", "1 of 128 dead rows: 127 more fit", "");
-    doctor.finds("old-dead-rows", "ok", "1 from before, the oldest began 20", "");
+    doctor.finds("old-dead-rows", "ok", "1 from before this look, the oldest began 20", "");
+    // Whether a journal has them it did not look.
+    let told = doctor.check("old-dead-rows")["cause"].as_str().unwrap();
+    assert!(told.contains("those that its journal does not have"), "{told}");
     doctor.finds("state-dir", "ok", "mode 0700", "");
     assert!(doctor.text.contains("stays invisible"), "{}", doctor.text);
     assert!(doctor.text.contains("within one read interval"), "{}", doctor.text);

@@ -129,7 +129,8 @@ fn mig_and_drivers_that_do_not_answer_are_failures_with_their_cause() {
     assert!(unloaded.err.contains("driver-not-loaded") && unloaded.err.contains("modprobe"));
     sim.fault("heal");
     let stranger = Asked::on(&sim).run(&["accounting", "enable", "--gpu", "GPU-7"]);
-    assert_eq!(stranger.code, 1);
+    // What was typed is wrong, as everywhere.
+    assert_eq!(stranger.code, 64);
     assert!(
         stranger.err.contains("no GPU is called GPU-7; there are: 0 (GPU-"),
         "{}",
@@ -158,4 +159,101 @@ fn a_mode_that_cannot_be_asked_is_unknown() {
     assert_eq!(status.code, 2, "{}", status.out);
     assert!(status.out.contains("accounting is unknown"), "{}", status.out);
     assert!(status.out.contains("reason=nvml-unknown-error "), "{}", status.out);
+}
+
+#[test]
+fn who_holds_a_gpu_is_told_every_time() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let old = sim.work("--gpu 1 --ms 600000");
+    poll("the GPU is held", || {
+        let holders = state_of(&sim)[1]["holders"].as_array().map(Vec::len);
+        (holders == Some(1)).then_some(())
+    });
+    assert_eq!(Asked::on(&sim).run(ENABLE).code, 0);
+    // A worker's own first read comes without who holds it: one time in ten it was taken for the answer.
+    for _ in 0..60 {
+        let (on, code) = status_json(&sim);
+        assert_eq!((code, &on["unknown"]), (0, &json!([])), "{on}");
+        assert_eq!(on["gpus"][0]["no_driver_row"], json!([]), "{on}");
+        assert_eq!(on["gpus"][1]["no_driver_row"][0]["pid"], old.pid(), "{on}");
+    }
+    // A list that grew between its two calls, by more than there is room for, is asked for again.
+    sim.fault("code nvmlDeviceGetComputeRunningProcesses* --gpu 1 --code 7 --after 1 --times 1");
+    let (again, code) = status_json(&sim);
+    assert_eq!(code, 0, "{again}");
+    assert_eq!(again["gpus"][1]["no_driver_row"][0]["pid"], old.pid(), "{again}");
+    for _ in 0..10 {
+        let doctor = Asked::on(&sim).run(&["doctor"]);
+        assert_eq!(doctor.out.matches("1 processes hold").count(), 1, "{}", doctor.out);
+    }
+}
+
+#[test]
+fn a_list_of_holders_that_fails_is_unknown_and_not_empty() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let _job = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 1);
+    sim.fault("code nvmlDeviceGetComputeRunningProcesses* --code 999");
+    let (unknown, code) = status_json(&sim);
+    assert_eq!((code, &unknown["gpus"][0]["no_driver_row"]), (2, &Value::Null), "{unknown}");
+    let line = &unknown["unknown"][0];
+    assert_eq!(line["reason"], "nvml-unknown-error", "{unknown}");
+    assert_eq!(line["call"], "nvmlDeviceGetComputeRunningProcesses_v3", "{unknown}");
+    for words in [STATUS, ENABLE] {
+        let text = Asked::on(&sim).run(words);
+        assert_eq!(text.code, 2, "{words:?}: {}", text.out);
+        assert!(text.out.contains("accounting is on\n"), "{}", text.out);
+        assert!(text.out.contains("must restart to be billed is not known"), "{}", text.out);
+        assert!(text.out.contains("reason=nvml-unknown-error "), "{}", text.out);
+    }
+    let doctor = Asked::on(&sim).doctor(&[]);
+    assert_eq!(doctor.check("read")["reason"], "nvml-unknown-error", "{:#}", doctor.report);
+}
+
+#[test]
+fn without_the_rows_nobody_is_said_to_have_none() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let _job = sim.work("--gpu 0 --ms 600000");
+    held_by(&sim, 1);
+    sim.fault("code nvmlDeviceGetAccountingPids --code 999");
+    let (unknown, code) = status_json(&sim);
+    assert_eq!((code, &unknown["gpus"][0]["no_driver_row"]), (2, &Value::Null), "{unknown}");
+    assert_eq!(unknown["unknown"][0]["reason"], "nvml-unknown-error", "{unknown}");
+    let text = Asked::on(&sim).run(STATUS);
+    assert_eq!(text.code, 2, "{}", text.out);
+    assert!(!text.out.contains("until they restart"), "{}", text.out);
+}
+
+#[test]
+fn the_configured_library_is_the_one_that_is_asked() {
+    let sim = Sim::start(&["--gpus", "1", "--accounting", "off"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, format!("nvml_library = {:?}\n", sim.library())).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let status = Asked::by_configuration(&sim).run(&[STATUS, &config].concat());
+    assert_eq!(status.code, 0, "{}", status.err);
+    assert!(status.out.contains("SIMULATED DRIVER"), "{}", status.out);
+    let enabled = Asked::by_configuration(&sim).run(&[ENABLE, &config].concat());
+    assert_eq!(enabled.code, 0, "{}", enabled.err);
+    assert_eq!(state_of(&sim)[0]["accounting"], true);
+    // The command line goes before it, and a file that is wrong is never passed over.
+    let other = Asked::with_library("/nonexistent.so").run(&[STATUS, &config].concat());
+    assert!(other.code == 1 && other.err.contains("/nonexistent.so"), "{}", other.err);
+    std::fs::write(&file, "nvml_librari = \"/x\"\n").unwrap();
+    let wrong = Asked::on(&sim).run(&[STATUS, &config].concat());
+    assert!(wrong.code == 1 && wrong.err.contains("unknown key `nvml_librari`"), "{}", wrong.err);
+}
+
+#[test]
+fn a_gpu_is_known_by_index_uuid_and_the_beginning_of_one() {
+    let sim = Sim::start(&["--gpus", "2", "--accounting", "off"]);
+    let uuid = state_of(&sim)[1]["uuid"].as_str().unwrap().to_owned();
+    let shared = Asked::on(&sim).run(&["accounting", "enable", "--gpu", "GPU-"]);
+    assert_eq!(shared.code, 64, "{}", shared.err);
+    assert!(shared.err.contains("2 GPUs are called GPU-; there are: 0 (GPU-"), "{}", shared.err);
+    let named =
+        Asked::on(&sim).run(&["accounting", "enable", "--gpu", uuid.trim_start_matches("GPU-")]);
+    assert_eq!(named.code, 0, "{}", named.err);
+    assert!(named.out.contains("GPU 1 "), "{}", named.out);
 }

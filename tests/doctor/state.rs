@@ -30,6 +30,11 @@ fn a_state_directory_that_is_not_there_is_not_made() {
     let place = folder.path().join("a/b");
     let doctor = nowhere().doctor(&["--state-dir", place.to_str().unwrap()]);
     doctor.finds("state-dir", "warn", "does not exist yet", "install -d -m 0700");
+    let remedy = doctor.check("state-dir")["remedy"].as_str().unwrap();
+    assert!(
+        remedy.ends_with(&format!("-o gpu-ledger -g gpu-ledger {}", place.display())),
+        "{remedy}"
+    );
     assert_eq!(
         doctor.check("file-system")["cause"].as_str().map(|cause| cause.contains("a/b")),
         Some(false)
@@ -61,4 +66,14 @@ fn a_wrong_configuration_is_named_and_everything_else_is_looked_at() {
     right.finds("configuration", "ok", "config.toml", "");
     let missing = nowhere().doctor(&["--config", "/nonexistent/config.toml"]);
     missing.finds("configuration", "missing", "/nonexistent/config.toml", "correct the file");
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_told_with_its_place() {
+    let folder = state_dir();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, "[socket]\npath = \"/nonexistent/daemon.sock\"\n").unwrap();
+    let doctor = nowhere().doctor(&["--config", file.to_str().unwrap()]);
+    let cause = "no daemon answers at /nonexistent/daemon.sock";
+    doctor.finds("daemon", "warn", cause, "systemctl start gpu-ledger");
 }

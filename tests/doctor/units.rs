@@ -17,10 +17,6 @@ fn installed(drop_ins: &[&str]) -> tempfile::TempDir {
         let text = std::fs::read_to_string(units().join(unit)).unwrap();
         // The program need not be installed to have its unit read.
         let text = text.replace("/usr/bin/gpu-ledger ", "/bin/true ");
-        let text: String = text
-            .lines()
-            .filter(|line| !line.starts_with("Documentation="))
-            .fold(String::new(), |text, line| text + line + "\n");
         std::fs::write(folder.path().join(unit), text).unwrap();
     }
     let places = folder.path().join("gpu-ledger.service.d");
@@ -82,7 +78,7 @@ fn systemd_reads_every_line_of_the_units() {
     let folder = installed(&["listener.conf", "no-device-touch.conf"]);
     for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
         let path = folder.path().join(unit);
-        let words = ["verify", "--man=no", "--recursive-errors=no"];
+        let words = ["verify", "--recursive-errors=no"];
         let test = "systemd_reads_every_line_of_the_units";
         let Some(output) = analyze(test, &words, &path) else { return };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -119,5 +115,86 @@ fn only_the_one_shot_may_set_anything_on_a_gpu() {
     // These would hide the GPUs, the processes, or their owners.
     for line in ["PrivateDevices=", "ProtectProc=invisible", "PrivateUsers=", "ProcSubset="] {
         assert!(!daemon.lines().any(|found| found.starts_with(line)), "{line}");
+    }
+}
+
+/// The lines of the first block of commands after a heading, without their prompts and comments.
+fn commands_of(page: &str, heading: &str) -> Vec<String> {
+    let (_, after) = page.split_once(heading).unwrap();
+    let (_, block) = after.split_once("```console\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let block = block.replace("\\\n", " ");
+    let lines = block.lines().filter_map(|line| line.strip_prefix("$ "));
+    lines.map(|line| line.split('#').next().unwrap().trim().to_owned()).collect()
+}
+
+#[test]
+fn the_documented_commands_install_everything_where_the_units_look_for_it() {
+    let test = "the_documented_commands_install_everything_where_the_units_look_for_it";
+    if !rustix::process::geteuid().is_root() {
+        return skip(test, "files of other owners are made by root alone");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().to_str().unwrap();
+    std::fs::create_dir(root.path().join("etc")).unwrap();
+    let page = std::fs::read_to_string(units().join("README.md")).unwrap();
+    let (mut installed, mut made) = (0, 0);
+    for line in commands_of(&page, "## Install") {
+        let words: Vec<&str> = line.trim_start_matches("sudo ").split_whitespace().collect();
+        let words: Vec<String> = match words[0] {
+            "install" => {
+                installed += 1;
+                let into = |word: &&str| match *word {
+                    "target/release/gpu-ledger" => env!("CARGO_BIN_EXE_gpu-ledger").to_owned(),
+                    absolute if absolute.starts_with('/') => format!("{place}{absolute}"),
+                    other => other.to_owned(),
+                };
+                words.iter().map(into).collect()
+            }
+            tool @ ("systemd-sysusers" | "systemd-tmpfiles") => {
+                if Command::new(tool).arg("--version").output().is_err() {
+                    skip(test, &format!("there is no {tool}"));
+                    continue;
+                }
+                made += 1;
+                let rest = words[1..].iter().map(|word| (*word).to_owned());
+                [tool.to_owned(), format!("--root={place}")].into_iter().chain(rest).collect()
+            }
+            // What it starts or builds is not for a test.
+            "cargo" | "systemctl" | "usermod" => continue,
+            other => panic!("{other} is in no test: {line}"),
+        };
+        std::fs::create_dir_all(root.path().join("usr/bin")).unwrap();
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let done = Command::new(&words[0]).args(&words[1..]).current_dir(workspace).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert!(installed >= 5, "{installed} install lines were found");
+    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+        let path = root.path().join("etc/systemd/system").join(unit);
+        let lines = std::fs::read_to_string(path).unwrap();
+        for line in lines.lines() {
+            let path = line
+                .strip_prefix("ExecStart=")
+                .and_then(|words| words.split(' ').next())
+                .or_else(|| line.strip_prefix("Documentation=file://"));
+            if let Some(path) = path {
+                let path = root.path().join(path.trim_start_matches('/'));
+                assert!(path.is_file(), "{unit} names {}", path.display());
+            }
+        }
+        assert!(lines.contains("Documentation=file:///") && !lines.contains("man:"), "{unit}");
+    }
+    if made == 2 {
+        let passwd = std::fs::read_to_string(root.path().join("etc/passwd")).unwrap();
+        assert!(passwd.contains("gpu-ledger:"), "{passwd}");
+        for (folder, mode) in [("var/lib/gpu-ledger", 0o700), ("var/lib/gpu-ledger-metrics", 0o755)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let found = std::fs::metadata(root.path().join(folder)).unwrap();
+            assert_eq!(found.mode() & 0o777, mode, "{folder}");
+            assert_ne!(found.uid(), 0, "{folder}");
+        }
     }
 }

@@ -175,6 +175,7 @@ impl Reader {
             gpu: self.gpu.clone(),
             window,
             sweep,
+            requested: request.is_some(),
             listing,
             findings: seen.findings,
             in_doubt: in_doubt.into_iter().filter_map(Finding::into_gap).collect(),

@@ -17,7 +17,7 @@ const NOBODY: &str = "65534";
 /// One run, to be described and then made.
 pub(crate) struct Asked {
     before: Vec<OsString>,
-    library: PathBuf,
+    library: Option<PathBuf>,
     socket: Option<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 
 impl Asked {
     pub(crate) fn with_library(library: impl Into<PathBuf>) -> Self {
-        Self { before: Vec::new(), library: library.into(), socket: None }
+        Self { before: Vec::new(), library: Some(library.into()), socket: None }
     }
 
     pub(crate) fn on(sim: &Sim) -> Self {
@@ -42,6 +42,16 @@ impl Asked {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
         }
         Self { socket: Some(sim.socket()), ..Self::with_library(library) }
+    }
+
+    /// Of a command that reads no driver.
+    pub(crate) fn without_library() -> Self {
+        Self { before: Vec::new(), library: None, socket: None }
+    }
+
+    /// Where the command line names no library.
+    pub(crate) fn by_configuration(sim: &Sim) -> Self {
+        Self { library: None, ..Self::on(sim) }
     }
 
     /// Runs it behind these words.
@@ -66,7 +76,9 @@ impl Asked {
     pub(crate) fn run(&self, words: &[&str]) -> Answer {
         let mut all = self.before.clone();
         all.push(env!("CARGO_BIN_EXE_gpu-ledger").into());
-        all.extend(["--nvml-library".into(), self.library.clone().into_os_string()]);
+        if let Some(library) = &self.library {
+            all.extend(["--nvml-library".into(), library.clone().into_os_string()]);
+        }
         all.extend(words.iter().map(OsString::from));
         let (program, arguments) = all.split_first().unwrap();
         let mut command = Command::new(program);

@@ -49,6 +49,8 @@ pub struct ReadOutcome {
     pub window: Window,
     /// Whether every row was asked about.
     pub sweep: bool,
+    /// Whether it answers a request. Workers read by themselves too, the first time as soon as they start.
+    pub requested: bool,
     /// Whether there was a list.
     pub listing: ListingState,
     /// What it brought to light, in order.
@@ -384,6 +386,7 @@ impl<'library> Reader<'library> {
             gpu: self.harvest.gpu().clone(),
             window,
             sweep,
+            requested: request.is_some(),
             listing,
             findings: seen.findings,
             in_doubt,

@@ -2,11 +2,9 @@
 
 use super::BillError;
 use super::ledger::Ledger;
+use crate::calling::{NoSuchGpu, gpu_called, listed};
 use crate::escape::escape;
 use crate::unit::GpuUuid;
-
-/// Names that a refusal lists; the rest is counted.
-const NAMES_SHOWN_MAX: usize = 20;
 
 /// The GPUs that are meant: by index (`0`, where it enumerated last), UUID, or the beginning of one, with or
 /// without `GPU-`.
@@ -17,34 +15,10 @@ pub fn chosen_gpus(ledger: &Ledger, words: &[String]) -> Result<Vec<GpuUuid>, Bi
     let known = ledger.gpus();
     let mut chosen = Vec::new();
     for word in words {
-        let by = |is: &dyn Fn(Option<u32>, &GpuUuid) -> bool| -> Vec<GpuUuid> {
-            let found = known.iter().filter(|(index, uuid)| is(*index, uuid));
-            found.map(|(_, uuid)| uuid.clone()).collect()
-        };
-        let mut found = by(&|_, uuid| *uuid.0 == **word);
-        if found.is_empty() {
-            found = by(&|index, _| index.is_some_and(|index| index.to_string() == *word));
-        }
-        if found.is_empty() && !word.is_empty() {
-            found = by(&|_, uuid| {
-                let bare = uuid.0.strip_prefix("GPU-").unwrap_or(&uuid.0);
-                uuid.0.starts_with(word.as_str()) || bare.starts_with(word.as_str())
-            });
-        }
-        match found.as_slice() {
-            [one] if !chosen.contains(one) => chosen.push(one.clone()),
-            [_] => {}
-            other => {
-                let known = known.iter().map(|(index, uuid)| match index {
-                    Some(index) => format!("{index} ({uuid})"),
-                    None => uuid.to_string(),
-                });
-                return Err(BillError::NoSuchGpu {
-                    name: escape(word.as_bytes()).to_string(),
-                    are: other.len(),
-                    known: list(known),
-                });
-            }
+        let found = gpu_called(word, &known)
+            .map_err(|NoSuchGpu { name, are, known }| BillError::NoSuchGpu { name, are, known })?;
+        if !chosen.contains(&found) {
+            chosen.push(found);
         }
     }
     Ok(chosen)
@@ -62,19 +36,8 @@ pub(super) fn refuse_unknown_lines<'a>(
     names.dedup();
     Err(BillError::NoSuchLine {
         name: escape(name.as_bytes()).to_string(),
-        known: list(names.into_iter().map(|name| escape(name.as_bytes()).to_string())),
+        known: listed(names.into_iter().map(|name| escape(name.as_bytes()).to_string())),
     })
-}
-
-/// `a, b, c and 7 more`; `none` of nothing.
-fn list(names: impl Iterator<Item = String>) -> String {
-    let names: Vec<String> = names.collect();
-    let shown = names.iter().take(NAMES_SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(NAMES_SHOWN_MAX) {
-        _ if names.is_empty() => "none".to_owned(),
-        Some(more) if more > 0 => format!("{shown} and {more} more"),
-        _ => shown,
-    }
 }
 
 #[cfg(test)]

@@ -231,7 +231,11 @@ impl Standpoint {
         Ok((begins, if is_over { Until::Asked(ends) } else { Until::OpenBefore(ends) }))
     }
 
-    fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
+    /// The moment that a word means. `option` is named in refusals.
+    ///
+    /// # Errors
+    /// [`PeriodError::Word`], with what to type instead.
+    pub fn moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
         let refused = |why: String| PeriodError::Word { option, word: word.to_owned(), why };
         let today = self.now.to_zoned_datetime(self.zone.clone()).date();
         let day = |day: Result<Date, jiff::Error>| {

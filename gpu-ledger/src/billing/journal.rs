@@ -1,14 +1,13 @@
 //! A journal's files as a bill's source: the journal itself, and the archives that lie beside it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::Source;
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::entry::{Entry, Evidence, Figures, Moment};
-use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError};
+use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
 use crate::unit::Span;
 
 /// The journal of one state directory.
@@ -128,27 +127,6 @@ impl JournalFiles {
         let older = newest_first.take_while(|_| seq <= self.journal.base());
         older.filter(|archive| archive.base() < seq).last().unwrap_or(&self.journal)
     }
-}
-
-/// An archive by its name.
-struct Archive {
-    path: PathBuf,
-    last: u64,
-}
-
-/// `archive-<journal>-<first>-<last>.db`; that one is of this journal its content says.
-fn archives_in(dir: &StateDir) -> Result<Vec<Archive>, StoreError> {
-    let failed = |cause| StoreError::Io { doing: "list", path: dir.path().to_owned(), cause };
-    let mut archives = Vec::new();
-    for entry in std::fs::read_dir(dir.path()).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let parts =
-            name.as_deref().and_then(|name| name.strip_prefix("archive-")?.strip_suffix(".db"));
-        let last = parts.and_then(|parts| parts.rsplit('-').next()?.parse().ok());
-        archives.extend(last.map(|last| Archive { path, last }));
-    }
-    Ok(archives)
 }
 
 impl Source for JournalFiles {

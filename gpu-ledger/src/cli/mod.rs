@@ -28,6 +28,7 @@ use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::clock::Clock;
 use crate::daemon::LogFilter;
+use crate::mode::ModeError;
 use crate::session;
 use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
 
@@ -49,7 +50,8 @@ CMD ran, 126 where CMD cannot be run, 127 where it was not found.";
 #[command(name = "gpu-ledger", version, about, max_term_width = 100)]
 #[command(after_help = EXIT_STATUS)]
 struct Arguments {
-    /// NVML library to read the driver with (default: the system's libnvidia-ml.so.1)
+    /// NVML library to read the driver with, of trace, daemon, doctor and accounting (default: the
+    /// configured one, else the system's libnvidia-ml.so.1)
     #[arg(long, global = true, value_name = "PATH")]
     nvml_library: Option<PathBuf>,
     #[command(subcommand)]
@@ -122,6 +124,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
             let is_usage = error.is::<Usage>()
+                || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
             ExitCode::from(if is_usage {
@@ -145,6 +148,7 @@ fn probe() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<u8> {
     enough_files()?;
+    refuse_library(&arguments)?;
     let clock = clock_from_environment();
     let log = start_logging(match &arguments.command {
         Command::Daemon(_) => "info",
@@ -159,11 +163,30 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Status(status) => status.run(),
         Command::Release(release) => release.run(),
         Command::Mark(mark) => mark.run(),
-        Command::Journal(journal) => journal.run(),
+        Command::Journal(journal) => journal.run(&clock),
         Command::Bill(bill) => bill::run(bill, clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }
+}
+
+/// Refuses a library that the command would not open.
+fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
+    let command = match &arguments.command {
+        _ if arguments.nvml_library.is_none() => return Ok(()),
+        Command::Trace(_) | Command::Daemon(_) | Command::Doctor(_) | Command::Accounting(_) => {
+            return Ok(());
+        }
+        Command::Status(_) => "status",
+        Command::Release(_) => "release",
+        Command::Mark(_) => "mark",
+        Command::Journal(_) => "journal",
+        Command::Bill(_) => "bill",
+    };
+    Err(Usage(format!(
+        "{command} opens no driver: leave --nvml-library out; the daemon's is nvml_library in its \
+         configuration"
+    )))
 }
 
 /// Files that a command may have to open at once, the traced one's three streams aside.
@@ -233,6 +256,22 @@ fn start_logging(usual: &str) -> LogFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_help_says_what_the_exit_status_means() {
+        use clap::CommandFactory as _;
+        fn look(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let below: Vec<&clap::Command> = command.get_subcommands().collect();
+            // Where there are words below, each of them says it.
+            if below.is_empty() {
+                assert!(help.contains("xit status"), "{}: {help}", command.get_name());
+                assert!(help.contains("64 usage"), "{}: {help}", command.get_name());
+            }
+            below.into_iter().for_each(look);
+        }
+        look(&Arguments::command());
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

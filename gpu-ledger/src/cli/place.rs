@@ -1,4 +1,6 @@
 //! Where a daemon and its journal are: from the command line, or as configured.
+//!
+//! Each command takes the options that mean something to it; another is refused, and not passed over.
 
 use std::path::PathBuf;
 
@@ -6,11 +8,72 @@ use clap::Args;
 
 use crate::config::{Config, ConfigError};
 
+/// The configuration file that names what the command line does not.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ConfigPlace {
     /// Configuration file that names the places (default: /etc/gpu-ledger/config.toml)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+impl ConfigPlace {
+    /// What was typed, else what the file says. A file that was named is read in any case: one that is wrong is
+    /// no less wrong for being beside other options.
+    fn or<T>(
+        &self,
+        typed: Option<&T>,
+        configured: impl FnOnce(Config) -> T,
+    ) -> Result<T, ConfigError>
+    where
+        T: Clone,
+    {
+        match typed {
+            Some(typed) if self.config.is_none() => Ok(typed.clone()),
+            _ => {
+                let config = Config::read_or_default(self.config.as_deref())?;
+                Ok(typed.cloned().unwrap_or_else(|| configured(config)))
+            }
+        }
+    }
+}
+
+/// Of what is asked of a daemon.
+#[derive(Args, Clone, Debug)]
+pub(super) struct SocketPlace {
+    #[command(flatten)]
+    file: ConfigPlace,
+    /// The daemon's socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl SocketPlace {
+    pub(super) fn socket(&self) -> Result<PathBuf, ConfigError> {
+        self.file.or(self.socket.as_ref(), |config| config.socket.path)
+    }
+}
+
+/// Of what reads or writes a journal's files.
+#[derive(Args, Clone, Debug)]
+pub(super) struct JournalPlace {
+    #[command(flatten)]
+    file: ConfigPlace,
+    /// The journal's folder
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+impl JournalPlace {
+    pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {
+        self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
+    }
+}
+
+/// Of what does the one or the other.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Place {
+    #[command(flatten)]
+    file: ConfigPlace,
     /// The daemon's socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -21,10 +84,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn socket(&self) -> Result<PathBuf, ConfigError> {
-        match &self.socket {
-            Some(path) => Ok(path.clone()),
-            None => Ok(Config::read_or_default(self.config.as_deref())?.socket.path),
-        }
+        self.file.or(self.socket.as_ref(), |config| config.socket.path)
     }
 
     /// Whether the command line names the socket.
@@ -38,9 +98,6 @@ impl Place {
     }
 
     pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {
-        match &self.state_dir {
-            Some(path) => Ok(path.clone()),
-            None => Ok(Config::read_or_default(self.config.as_deref())?.state_dir),
-        }
+        self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
     }
 }

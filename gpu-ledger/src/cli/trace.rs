@@ -12,11 +12,18 @@ use crate::config::values::{duration, duration_not_zero, ring_size};
 use crate::session::TraceOptions;
 use crate::session::launch::user_behind_sudo;
 
+const EXIT_STATUS: &str = "Exit status with --for: 0 everything on the bill is known, 1 failed, 2 answered but \
+something on it is UNKNOWN, 64 usage.\n\
+With CMD: its own status (128 + n after signal n), 125 where gpu-ledger failed before CMD ran, 126 where CMD \
+cannot be run, 127 where it was not found; with --strict 2 where CMD succeeded and something on the bill is \
+UNKNOWN, 64 usage.";
+
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(override_usage = "gpu-ledger trace [OPTIONS] -- CMD [ARGUMENT]...\n       \
                             gpu-ledger trace [OPTIONS] --for DURATION")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["for_", "cmd"]))]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct Trace {
     /// Watch the host for this long instead of running a command (60s, 5m, 1h30m)
     // A hyphen is taken as a value's, so that `-1s` is told what a time is and not that one lacks.
@@ -38,7 +45,7 @@ pub(super) struct Trace {
     #[arg(long)]
     enable_accounting: bool,
     /// Under sudo, run CMD as root instead of as the user who called sudo
-    #[arg(long)]
+    #[arg(long, conflicts_with = "for_")]
     as_root: bool,
     /// Size of the kernel's event ring, a power of two (64KiB … 1GiB)
     #[arg(long, value_name = "SIZE", value_parser = ring_size, default_value = "4MiB")]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
@@ -18,13 +18,16 @@ pub const QUEUE_LENGTH_MIN: usize = 64;
 /// … and at most this many: some hundred MiB.
 pub const QUEUE_LENGTH_MAX: usize = 1 << 20;
 
-/// `60s`, `5m`, `1h30m`, or ISO 8601.
+/// `60s`, `5m`, `1h30m`, `7d`, or ISO 8601. A day is 24 hours here.
 ///
 /// # Errors
 /// What is wrong, and what a time looks like.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let remedy = "give a time such as 500ms, 60s, 5m or 1h30m";
-    let signed: SignedDuration = text.parse().map_err(|error| format!("{error}; {remedy}"))?;
+    let remedy = "give a time such as 500ms, 60s, 5m, 1h30m or 7d";
+    // The library's own words are about its types.
+    let no_time = |_| format!("no time of a known length; {remedy}");
+    let span: Span = text.parse().map_err(no_time)?;
+    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(no_time)?;
     Duration::try_from(signed).map_err(|_| format!("a time cannot be negative; {remedy}"))
 }
 
@@ -62,7 +65,7 @@ pub fn ring_size(text: &str) -> Result<u32, String> {
 }
 
 /// A time as people write it.
-pub(super) fn time_text(time: Duration) -> String {
+pub(crate) fn time_text(time: Duration) -> String {
     SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
 }
 
@@ -186,8 +189,11 @@ mod tests {
             let time = duration(text).unwrap();
             assert_eq!(duration(&time_text(time)), Ok(time), "{}", time_text(time));
         }
-        for wrong in ["-1s", "soon", "", "5"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
+        assert_eq!(duration("1d 1h"), Ok(Duration::from_hours(25)));
+        for wrong in ["-1s", "soon", "", "5", "1mo", "1y", "99999999999d"] {
+            let why = duration(wrong).unwrap_err();
+            assert!(why.contains("give a time such as") && !why.contains("jiff"), "{wrong}: {why}");
         }
         assert_eq!(duration_not_zero("1ms"), Ok(Duration::from_millis(1)));
         for wrong in ["0s", "0ms", "-1s", "soon"] {

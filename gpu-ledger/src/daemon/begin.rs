@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::calls::Desk;
 use super::fresh::Fresh;
 use super::notify::Manager;
 use super::queue::Queue;
@@ -79,7 +80,7 @@ impl Daemon {
             lacks,
             driver_lack: None,
             reopens: false,
-            releases: Vec::new(),
+            desk: Desk::default(),
             fresh: Fresh::default(),
             calls,
             group,

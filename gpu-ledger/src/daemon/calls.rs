@@ -1,6 +1,7 @@
 //! What clients ask of the loop.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,7 +9,9 @@ use tokio::time::Instant;
 
 use super::Daemon;
 use super::request::{Call, NOTE_MAX, Peer, RELEASE_DEFAULT, RELEASE_MAX, Reply, Request, VERSION};
+use super::status::{NOTES_SHOWN_MAX, NoteStatus, notes_of, rfc3339};
 use crate::escape::escape;
+use crate::journal::store::{Reader, StateDir, StoreError};
 use crate::unit::GpuUuid;
 
 /// Handles that are given back.
@@ -19,7 +22,22 @@ pub(super) struct Release {
     until: Instant,
 }
 
+/// What clients asked for and is in force.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    releases: Vec<Release>,
+    /// The last ones, newest first.
+    pub(super) notes: Vec<NoteStatus>,
+}
+
 impl Daemon {
+    /// The last notes of earlier runs.
+    pub(super) fn take_over_notes(&mut self) -> Result<(), StoreError> {
+        let dir = StateDir::at(&self.config.state_dir);
+        self.desk.notes = notes_of(&Reader::open_beside_writer(&dir)?)?;
+        Ok(())
+    }
+
     pub(super) async fn serve(&mut self, call: Call) -> anyhow::Result<()> {
         let Call { request, peer, reply } = call;
         let answer = match request {
@@ -60,11 +78,17 @@ impl Daemon {
     }
 
     fn mark_answer(&mut self, note: &str) -> Reply {
+        if note.trim().is_empty() {
+            return Err("a note without words is none".to_owned());
+        }
         if note.len() > NOTE_MAX {
             return Err(format!("a note has at most {NOTE_MAX} bytes"));
         }
         let note = escape(note.as_bytes()).to_string();
-        self.mark(Some(note.into()));
+        let note: Arc<str> = note.into();
+        self.mark(Some(Arc::clone(&note)));
+        self.desk.notes.insert(0, NoteStatus { at: rfc3339(self.clock.now().wall), note });
+        self.desk.notes.truncate(usize::try_from(NOTES_SHOWN_MAX).unwrap_or(usize::MAX));
         Ok(json!({ "version": VERSION, "marked": true }))
     }
 
@@ -75,8 +99,8 @@ impl Daemon {
         released.map_err(|error| error.to_string())?;
         let until = Instant::now() + time;
         // The same once more is another end of it; what else was promised stands.
-        self.releases.retain(|release| release.gpu != gpu);
-        self.releases.push(Release { gpu, until });
+        self.desk.releases.retain(|release| release.gpu != gpu);
+        self.desk.releases.push(Release { gpu, until });
         let released: Vec<&GpuUuid> = self.observer.released().iter().collect();
         tracing::info!(?released, ?time, "handles are given back");
         let for_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -90,17 +114,17 @@ impl Daemon {
 
     /// Whether everything is given back: then nothing is opened, whatever comes.
     pub(super) fn is_all_released(&self) -> bool {
-        self.releases.iter().any(|release| release.gpu.is_none())
+        self.desk.releases.iter().any(|release| release.gpu.is_none())
     }
 
     /// Takes up what somebody wants back: one GPU, whatever it was released with, or everything.
     async fn regain(&mut self, gpu: Option<&GpuUuid>) -> Result<(), String> {
         match gpu {
-            None => self.releases.clear(),
+            None => self.desk.releases.clear(),
             Some(gpu) => {
                 let watched: Vec<GpuUuid> = self.observer.released().iter().cloned().collect();
-                let releases = std::mem::take(&mut self.releases);
-                self.releases = without(releases, gpu, &watched);
+                let releases = std::mem::take(&mut self.desk.releases);
+                self.desk.releases = without(releases, gpu, &watched);
             }
         }
         self.take_up().await
@@ -109,7 +133,7 @@ impl Daemon {
     /// Opens what no release holds any more.
     async fn take_up(&mut self) -> Result<(), String> {
         // One of all GPUs holds whatever is there.
-        let held = self.releases.iter().map(|release| release.gpu.clone());
+        let held = self.desk.releases.iter().map(|release| release.gpu.clone());
         let Some(held) = held.collect::<Option<BTreeSet<GpuUuid>>>() else { return Ok(()) };
         if self.observer.released().is_subset(&held) {
             return Ok(());
@@ -126,9 +150,9 @@ impl Daemon {
     /// Handles that were given back for a time come back alone.
     pub(super) async fn see_to_releases(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let before = self.releases.len();
-        self.releases.retain(|release| release.until > now);
-        if self.releases.len() == before {
+        let before = self.desk.releases.len();
+        self.desk.releases.retain(|release| release.until > now);
+        if self.desk.releases.len() == before {
             return Ok(());
         }
         if let Err(error) = self.take_up().await {

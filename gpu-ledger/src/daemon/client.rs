@@ -75,11 +75,24 @@ pub(crate) enum ClientError {
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     path: PathBuf,
+    patience: Duration,
 }
 
 impl Client {
     pub(crate) fn at(path: &Path) -> Self {
-        Self { path: path.to_path_buf() }
+        Self { path: path.to_path_buf(), patience: PATIENCE }
+    }
+
+    /// Waits no longer than this for each piece of an answer.
+    pub(crate) const fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How the daemon is.
+    pub(crate) fn status(&self) -> Result<Value, ClientError> {
+        let mut answer = self.ask(&json!({ "version": VERSION, "request": "status" }))?;
+        Ok(answer.get_mut("status").map_or(Value::Null, Value::take))
     }
 
     /// Where it is.
@@ -145,8 +158,8 @@ impl Client {
             _ => ClientError::Absent { path: path.clone(), cause },
         })?;
         let failed = |error: std::io::Error| self.broken(&error);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.set_read_timeout(Some(self.patience)).map_err(failed)?;
+        stream.set_write_timeout(Some(self.patience)).map_err(failed)?;
         stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
         Ok(BufReader::new(stream))
     }

@@ -38,13 +38,14 @@ mod turn;
 mod writer;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at};
 
-use self::calls::Release;
+use self::calls::Desk;
 pub(crate) use self::client::{Client, ClientError};
 use self::notify::Manager;
 pub(crate) use self::offline::offline_status;
@@ -52,14 +53,14 @@ pub use self::options::{DaemonOptions, LogFilter};
 use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
-pub(crate) use self::request::{RELEASE_DEFAULT, VERSION};
+pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
 use crate::clock::Clock;
-use crate::config::{Config, Reload};
+use crate::config::{CONFIG_DEFAULT, Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
@@ -94,6 +95,7 @@ pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
     let ran = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let mut daemon = Daemon::start(options, config).await?;
+        daemon.take_over_notes()?;
         daemon.watch(&mut signals).await?;
         daemon.stop().await
     });
@@ -132,7 +134,7 @@ struct Daemon {
     driver_lack: Option<Unknown>,
     /// A call hung while the driver was closed: it is opened again as soon as it can be.
     reopens: bool,
-    releases: Vec<Release>,
+    desk: Desk,
     fresh: fresh::Fresh,
     calls: mpsc::Receiver<Call>,
     /// Who may see everything; shared with every connection.
@@ -241,11 +243,7 @@ impl Daemon {
             }
         };
         let reload = Reload::of(&self.config, wanted);
-        for change in &reload.changes {
-            let (from, to) = (change.from.as_deref(), change.to.as_deref());
-            let when = if change.needs_restart { "when the daemon starts anew" } else { "now" };
-            tracing::info!(key = change.key, from, to, when, "reloaded");
-        }
+        self.tell_of(&reload);
         if reload.in_force.mark_interval != self.config.mark_interval {
             self.marks = every(reload.in_force.mark_interval);
         }
@@ -257,7 +255,29 @@ impl Daemon {
         }
         self.config = reload.in_force;
         let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        if *group != self.config.socket.group {
+            socket::tell_of_no_group(&self.config.socket.group);
+        }
         group.clone_from(&self.config.socket.group);
+    }
+
+    /// Logs what a file that was read again changes; that it changes nothing, too.
+    fn tell_of(&self, reload: &Reload) {
+        if self.options.config.is_none() && !Path::new(CONFIG_DEFAULT).exists() {
+            tracing::warn!("there is no {CONFIG_DEFAULT}: every key has its default");
+        }
+        if reload.changes.is_empty() {
+            tracing::info!("the configuration was read again: nothing in it changed");
+        }
+        for change in &reload.changes {
+            let (from, to) = (change.from.as_deref(), change.to.as_deref());
+            if change.needs_restart {
+                let remedy = "systemctl restart gpu-ledger";
+                tracing::warn!(key = change.key, from, to, remedy, "not in force before a restart");
+            } else {
+                tracing::info!(key = change.key, from, to, "in force now");
+            }
+        }
     }
 
     /// Tells the service manager that both loop and writer make progress.

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::status::{
-    CoverageStatus, HealthLine, HealthStatus, JournalStatus, Status, UnknownStatus, rfc3339,
+    CoverageStatus, HealthLine, HealthStatus, JournalStatus, Status, UnknownStatus, notes_of,
+    rfc3339,
 };
 use crate::clock::Clock;
 use crate::journal::store::{Reader, StateDir, StoreError};
@@ -20,8 +21,9 @@ pub(crate) fn offline_status(
     why: &dyn std::error::Error,
 ) -> Result<Value, Box<OfflineError>> {
     let dir = StateDir::at(state_dir);
-    let end = match Reader::open(&dir).and_then(|reader| reader.end()) {
-        Ok(end) => end,
+    let read = Reader::open(&dir).and_then(|reader| Ok((reader.end()?, notes_of(&reader)?)));
+    let (end, notes) = match read {
+        Ok(read) => read,
         Err(journal) => return Err(Box::new(OfflineError { daemon: why.to_string(), journal })),
     };
     let booked = end.head.booked.values().map(|balance| balance.count).sum();
@@ -53,6 +55,7 @@ pub(crate) fn offline_status(
             last_commit_took_ms: None,
             condition: if end.ended_in_order { "ended" } else { "not-ended" },
         },
+        notes,
         queue: None,
         driver: None,
         unknown: vec![UnknownStatus::of(&Unknown::of(UnknownReason::ProcessEventsUnavailable))],

@@ -103,9 +103,9 @@ pub(super) const OTHER_USERS: &str = "other users";
 /// How long handles are given back where nobody says.
 pub(crate) const RELEASE_DEFAULT: Duration = Duration::from_mins(10);
 /// The longest time that they are.
-pub(super) const RELEASE_MAX: Duration = Duration::from_hours(24);
+pub(crate) const RELEASE_MAX: Duration = Duration::from_hours(24);
 /// Bytes of a note.
-pub(super) const NOTE_MAX: usize = 512;
+pub(crate) const NOTE_MAX: usize = 512;
 
 /// What the loop answers: a JSON object, or why not.
 pub(super) type Reply = Result<serde_json::Value, String>;

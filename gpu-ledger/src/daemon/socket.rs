@@ -137,7 +137,7 @@ fn bind_narrow(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// A group that is not there has no members, which is worth a word.
-fn tell_of_no_group(name: &str) {
+pub(super) fn tell_of_no_group(name: &str) {
     match nix::unistd::Group::from_name(name) {
         Ok(Some(_)) => {}
         Ok(None) => tracing::warn!(group = name, "no such group: root and this user alone see all"),
@@ -183,11 +183,12 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
     let group = shared.group.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (uid, gid) = (credentials.uid(), credentials.gid());
     // A lookup of users may go over a network.
-    let sees_all = tokio::task::spawn_blocking(move || sees_all(uid, gid, &group));
+    let named = group.clone();
+    let sees_all = tokio::task::spawn_blocking(move || sees_all(uid, gid, &named));
     let sees_all = timeout(PATIENCE, sees_all).await?.unwrap_or(false);
     let peer = Peer { uid, sees_all };
     if request.is_privileged() && !peer.sees_all {
-        return refuse(&stream, "only root and members of the daemon's group may do that").await;
+        return refuse(&stream, &may_not(&group)).await;
     }
     if let Request::Rows { from_ms, to_ms } = request {
         let Some(place) = shared.places.reading(peer, PATIENCE).await else {
@@ -202,6 +203,14 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
         Ok(answer) => send(&stream, &answer).await,
         Err(why) => refuse(&stream, &why).await,
     }
+}
+
+/// What a client is told that may not do what it asks for.
+fn may_not(group: &str) -> String {
+    format!(
+        "only root and members of the daemon's group ({group}) may do that: run it under sudo, or as root: \
+         usermod -aG {group} USER, and log in again"
+    )
 }
 
 /// Asks the loop.

@@ -1,5 +1,7 @@
 //! How everything is: what `status` and `live` answer.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::Daemon;
@@ -10,6 +12,7 @@ use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::{Busy, Row};
 use crate::clock::Stamp;
 use crate::host::{GpuRows, Host};
+use crate::journal::store::{Reader, StoreError};
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -30,6 +33,8 @@ pub(crate) struct Status {
     pub(crate) open: Vec<OpenStatus>,
     pub(crate) no_driver_row: Vec<RowlessStatus>,
     pub(crate) journal: JournalStatus,
+    /// The last notes, newest first; none for whoever does not see all.
+    pub(crate) notes: Vec<NoteStatus>,
     pub(crate) queue: Option<QueueStatus>,
     pub(crate) driver: Option<DriverStatus>,
     pub(crate) unknown: Vec<UnknownStatus>,
@@ -116,6 +121,22 @@ pub(crate) struct JournalStatus {
     pub(crate) last_commit: Option<String>,
     pub(crate) last_commit_took_ms: Option<u64>,
     pub(crate) condition: &'static str,
+}
+
+/// What somebody had remembered.
+#[derive(Clone, Serialize, Debug)]
+pub(crate) struct NoteStatus {
+    pub(crate) at: String,
+    pub(crate) note: Arc<str>,
+}
+
+/// Notes that a status shows.
+pub(crate) const NOTES_SHOWN_MAX: u32 = 5;
+
+/// The last notes of a journal, newest first.
+pub(crate) fn notes_of(reader: &Reader) -> Result<Vec<NoteStatus>, StoreError> {
+    let notes = reader.notes(NOTES_SHOWN_MAX)?.into_iter();
+    Ok(notes.map(|(at, note)| NoteStatus { at: rfc3339(at.stamp.wall), note }).collect())
 }
 
 #[derive(Serialize, Debug)]
@@ -212,6 +233,7 @@ impl Daemon {
                     Condition::Failed(_) => "failed",
                 },
             },
+            notes: if peer.sees_all { self.desk.notes.clone() } else { Vec::new() },
             queue: Some(QueueStatus {
                 length: self.queue.length(),
                 capacity: self.config.journal.queue_length,

@@ -53,6 +53,9 @@ pub(crate) fn status_text(status: &Value) -> String {
     for gpu in list(status, "/gpus") {
         write_gpu(&mut page, status, gpu);
     }
+    for note in list(status, "/notes") {
+        page.wrapped("note ", &format!("{} {}", word(note.get("at")), word(note.get("note"))));
+    }
     page.line(&format!("journal {}", clip(&text("/journal/state_dir"), WIDTH - 8)));
     page.line(&format!(
         "  {} settlements, {} open, entry {} {}",
@@ -248,6 +251,7 @@ mod tests {
                 "gpu_uuid": "GPU-0", "pid": 1, "age_ms": 86_399_999, "account": name,
                 "memory_bytes": 3_u64 << 30,
             }],
+            "notes": [{ "at": when, "note": name }],
             "journal": {
                 "state_dir": format!("/{name}"), "settlements": u64::MAX / 1_000_000, "unresolved": 3,
                 "head_seq": 12_345_678, "head_hash": "0123456789abcdef0123",
@@ -271,6 +275,7 @@ mod tests {
             "  NO DRIVER ROW llama-server               pid 1        for   23:59:59 at least",
             "      memory 3.0 GiB; on no bill",
             "  NOT WELL no-daemon: llama-server",
+            "note 2026-11-30T07:36:50.339Z llama-server",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");

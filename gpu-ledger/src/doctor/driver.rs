@@ -237,11 +237,15 @@ fn read_of(read: &ReadOutcome) -> Check {
         }
         (ListingState::Listed, Some(unknown)) => amiss(Area::Gpu, "read", Status::Warn, unknown),
         (ListingState::Listed, None) => {
-            let holders = read.holders.as_ref().map_or(0, Vec::len);
-            let found = format!(
-                "the rows are read: {} open, {holders} processes hold the GPU",
-                read.open.len()
-            );
+            let open = read.open.len();
+            let Some(holders) = &read.holders else {
+                let found =
+                    format!("the rows are read: {open} open; who holds the GPU was not told");
+                return Check::new(Area::Gpu, "read", Status::Unknown, found)
+                    .with_remedy(ASK_THE_KERNEL_LOG);
+            };
+            let holders = holders.len();
+            let found = format!("the rows are read: {open} open, {holders} processes hold the GPU");
             Check::ok(Area::Gpu, "read", found)
         }
     }
@@ -272,8 +276,8 @@ fn margin(read: &ReadOutcome) -> Check {
 fn dead_before(rows: &[FinalRow]) -> Option<Check> {
     let oldest = rows.iter().filter_map(|row| row.row.start).min()?;
     let found = format!(
-        "{} from before, the oldest began {}: the daemon's first start books them, nameless where \
-         nothing saw them (predates-coverage)",
+        "{} from before this look, the oldest began {}: a daemon books those that its journal does not have \
+         yet, nameless where nothing saw them (predates-coverage)",
         rows.len(),
         day(oldest)
     );

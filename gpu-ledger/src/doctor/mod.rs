@@ -231,6 +231,7 @@ pub async fn examine(options: DoctorOptions) -> DoctorReport {
     }
     let state_dir = options.state_dir.unwrap_or(config.state_dir);
     checks.push(file);
+    checks.push(state::daemon(&config.socket.path));
     checks.extend(state::checks(&state_dir));
     DoctorReport {
         format: FORMAT,

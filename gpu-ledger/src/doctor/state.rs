@@ -3,13 +3,18 @@
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{statfs, statvfs};
+use serde_json::Value;
 
 use super::{Area, Check, Status};
+use crate::daemon::{Client, ClientError};
 
 /// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
 const FREE_BYTES_MIN: u64 = 64 << 20;
+/// How long a daemon may take to say how it is.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Below this somebody should look.
 const FREE_BYTES_LOW: u64 = 1 << 30;
 
@@ -59,6 +64,37 @@ pub(super) fn checks(state_dir: &Path) -> Vec<Check> {
     checks
 }
 
+/// Whether a daemon answers at this socket, and which journal it writes.
+pub(super) fn daemon(socket: &Path) -> Check {
+    let (check, place) = ("daemon", socket.display());
+    let asked = Client::at(socket).with_patience(ANSWER_PATIENCE).status();
+    let amiss = |status, cause: String| Check::new(Area::State, check, status, cause);
+    match asked {
+        Ok(status) => {
+            let word = |path: &str| match status.pointer(path) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => "(not told)".to_owned(),
+                Some(other) => other.to_string(),
+            };
+            let found = format!(
+                "process {} answers at {place}, version {}; it writes {}",
+                word("/daemon/pid"),
+                word("/daemon/version"),
+                word("/journal/state_dir")
+            );
+            Check::ok(Area::State, check, found)
+        }
+        Err(ClientError::Absent { cause, .. }) => {
+            amiss(Status::Warn, format!("no daemon answers at {place}: {cause}"))
+                .with_remedy("systemctl start gpu-ledger; `gpu-ledger trace` needs none")
+        }
+        Err(error @ ClientError::Denied { .. }) => amiss(Status::Warn, error.to_string())
+            .with_remedy("open its folder to every user, as the unit does: chmod 0755"),
+        Err(error) => amiss(Status::Unknown, error.to_string())
+            .with_remedy("see its log: journalctl -u gpu-ledger"),
+    }
+}
+
 fn unseen(check: &'static str, path: &Path, error: impl std::fmt::Display) -> Check {
     let cause = format!("{}: {error}", path.display());
     Check::new(Area::State, check, Status::Unknown, cause)
@@ -71,9 +107,11 @@ fn folder(path: &Path) -> Check {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let cause = format!("{} does not exist yet", path.display());
-            return Check::new(Area::State, check, Status::Warn, cause).with_remedy(
-                "the daemon's unit makes it; without the unit: install -d -m 0700 -o gpu-ledger",
-            );
+            return Check::new(Area::State, check, Status::Warn, cause).with_remedy(format!(
+                "the daemon's unit makes it; without the unit: install -d -m 0700 -o gpu-ledger \
+                     -g gpu-ledger {}",
+                path.display()
+            ));
         }
         Err(error) => return unseen(check, path, error),
     };

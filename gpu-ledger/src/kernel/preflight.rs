@@ -130,6 +130,16 @@ pub fn findings(proc_root: &Path, sys_root: &Path) -> Vec<Finding> {
     rows.map(|(prerequisite, need, outcome)| Finding { prerequisite, need, outcome }).into()
 }
 
+/// What device touch lacks, with what to do; `None` where nothing that is looked at.
+pub(super) fn touch_lack(proc_root: &Path) -> Option<String> {
+    let held = effective_capabilities(proc_root);
+    let looked = [outcome_of_capability(held.as_ref(), CAP_NET_ADMIN), cgroup_v2(proc_root)];
+    looked.into_iter().find_map(|outcome| match outcome {
+        Outcome::Missing { cause, remedy } => Some(format!("{cause}; {remedy}")),
+        Outcome::Met | Outcome::NotSeen { .. } => None,
+    })
+}
+
 /// Lifts the limit on locked memory, which kernels before 5.11 count maps against. Where that is
 /// not allowed the limit stays, and a map that does not fit says so when it is created.
 pub fn raise_locked_memory() {

@@ -260,7 +260,13 @@ impl Tracer {
     fn attach_device_touch(&mut self, options: &TracerOptions) -> DeviceTouchState {
         match self.try_device_touch(options) {
             Ok(majors) => DeviceTouchState::On { majors },
-            Err(reason) => DeviceTouchState::Off { reason },
+            Err(refusal) => {
+                // What the verifier says of its absence is about everything but the capability.
+                let lack = preflight::touch_lack(&options.proc_root);
+                let reason = lack.unwrap_or_else(|| without_verifier_log(&refusal));
+                tracing::debug!("device touch: {refusal}");
+                DeviceTouchState::Off { reason }
+            }
         }
     }
 
@@ -329,6 +335,17 @@ impl KernelTypes {
             offsets: offsets::resolve(&types)?,
             exit_arguments: types.tracepoint_arguments("sched_process_exit")?,
         })
+    }
+}
+
+/// A refusal without the verifier's log, which is many lines about registers.
+fn without_verifier_log(refusal: &str) -> String {
+    match refusal.split_once("Verifier output:") {
+        Some((begin, _)) => format!(
+            "{}; GPU_LEDGER_LOG=gpu_ledger::kernel=debug shows the verifier's log",
+            begin.trim().trim_end_matches(['.', ':', ';'])
+        ),
+        None => refusal.to_owned(),
     }
 }
 

@@ -13,7 +13,8 @@ use std::path::Path;
 
 use crate::accounting::driver::GpuFacts;
 use crate::accounting::nvml::DriverKind;
-use crate::accounting::reading::{Holder, OpenRow};
+use crate::accounting::reading::ListingState;
+use crate::calling::{NoSuchGpu, gpu_called};
 use crate::doctor::{persistence_remedy, remedy_of};
 use crate::survey::{Survey, SurveyOptions, SurveyedGpu};
 use crate::unit::{GpuUuid, Pid};
@@ -25,7 +26,7 @@ use holders::HolderName;
 pub enum ModeCommand {
     /// Turn it on.
     Enable {
-        /// Only this GPU, by UUID or index; all of them where there is none.
+        /// Only this GPU, by index, UUID or the beginning of one; all of them where there is none.
         gpu: Option<String>,
     },
     /// Say how it stands.
@@ -48,7 +49,7 @@ pub struct ModeReport {
 pub enum ModeOutcome {
     /// Every GPU's mode is as was asked, or known.
     Done,
-    /// A GPU's mode is not known.
+    /// A GPU's mode is not known, or who holds it and is on no bill.
     Unknown,
     /// A GPU's mode could not be set.
     Failed,
@@ -60,14 +61,9 @@ pub enum ModeError {
     /// No driver answers.
     #[error("{0}\n    {remedy}", remedy = remedy_of(.0.reason))]
     NoDriver(Unknown),
-    /// No GPU is called so.
-    #[error("no GPU is called {name}; there are: {known}")]
-    NoSuchGpu {
-        /// What was asked for, safe to print.
-        name: String,
-        /// The GPUs there are.
-        known: String,
-    },
+    /// No GPU, or more than one, is called so.
+    #[error(transparent)]
+    NoSuchGpu(#[from] NoSuchGpu),
 }
 
 /// Shows the mode of every GPU, or turns it on.
@@ -113,16 +109,9 @@ pub async fn run(command: &ModeCommand, options: SurveyOptions) -> Result<ModeRe
     Ok(report)
 }
 
-fn find(gpus: &[SurveyedGpu], name: &str) -> Result<GpuUuid, ModeError> {
-    let is_called = |facts: &GpuFacts| *facts.uuid.0 == *name || facts.index.to_string() == name;
-    let found = gpus.iter().find(|gpu| is_called(&gpu.facts));
-    found.map(|gpu| gpu.facts.uuid.clone()).ok_or_else(|| {
-        let known = gpus.iter().map(|gpu| format!("{} ({})", gpu.facts.index, gpu.facts.uuid));
-        ModeError::NoSuchGpu {
-            name: crate::escape::escape(name.as_bytes()).to_string(),
-            known: known.collect::<Vec<_>>().join(", "),
-        }
-    })
+fn find(gpus: &[SurveyedGpu], name: &str) -> Result<GpuUuid, NoSuchGpu> {
+    let known = gpus.iter().map(|gpu| (Some(gpu.facts.index), gpu.facts.uuid.clone()));
+    gpu_called(name, &known.collect::<Vec<_>>())
 }
 
 /// One GPU's lines.
@@ -156,11 +145,11 @@ fn tell(gpu: &SurveyedGpu, set: Option<&Result<bool, Unknown>>, text: &mut Strin
             (false, ModeOutcome::Failed)
         }
     };
-    if is_on {
-        tell_persistence(facts, text);
-        tell_holders(gpu, text);
+    if !is_on {
+        return outcome;
     }
-    outcome
+    tell_persistence(facts, text);
+    outcome.max(tell_rowless(&rowless(gpu), text))
 }
 
 fn said(text: &mut String, what: &str) -> ModeOutcome {
@@ -194,43 +183,74 @@ fn tell_persistence(facts: &GpuFacts, text: &mut String) {
     }
 }
 
-/// Holders in whose place no row runs.
-fn rowless(open: &[OpenRow], holders: &[Holder]) -> Vec<Pid> {
-    let has_row = |pid: Pid| open.iter().any(|row| row.pid == pid);
-    holders.iter().map(|holder| holder.pid).filter(|pid| !has_row(*pid)).collect()
+/// Who holds a GPU and has no row.
+struct Rowless {
+    /// Those that are known.
+    pids: Vec<Pid>,
+    /// Why there may be more; empty where these are all.
+    unknowns: Vec<Unknown>,
+}
+
+/// Holders in whose place no row runs, as far as the driver's lists were had.
+fn rowless(gpu: &SurveyedGpu) -> Rowless {
+    let read = match &gpu.read {
+        Ok(read) => read,
+        Err(unknown) => return Rowless { pids: Vec::new(), unknowns: vec![unknown.clone()] },
+    };
+    let is_missing = match read.listing {
+        ListingState::Listed => None,
+        // It was on a moment ago.
+        ListingState::AccountingOff => Some(UnknownReason::AccountingModeChangedDuringRead),
+        ListingState::Missing(reason) => Some(reason),
+    };
+    if let Some(reason) = is_missing {
+        // Without a list everybody would seem to have no row.
+        let told = read.unknowns.iter().find(|unknown| unknown.reason == reason).cloned();
+        let bare = Unknown { gpu: Some(gpu.facts.uuid.clone()), ..Unknown::of(reason) };
+        return Rowless { pids: Vec::new(), unknowns: vec![told.unwrap_or(bare)] };
+    }
+    let has_row = |pid: Pid| read.open.iter().any(|row| row.pid == pid);
+    let holders = read.holders.iter().flatten().map(|holder| holder.pid);
+    // A list that failed may have named more; one that came late came.
+    let failed = read.unknowns.iter().filter(|unknown| {
+        unknown.call.is_some_and(|call| call.contains("RunningProcesses"))
+            && unknown.reason != UnknownReason::NvmlCallTimeout
+    });
+    let mut unknowns: Vec<Unknown> = failed.cloned().collect();
+    if read.holders.is_none() && unknowns.is_empty() {
+        unknowns.push(not_asked(&gpu.facts.uuid));
+    }
+    Rowless { pids: holders.filter(|pid| !has_row(*pid)).collect(), unknowns }
+}
+
+/// A read that brought the rows and asked for no holders: it is no answer to what was asked.
+fn not_asked(gpu: &GpuUuid) -> Unknown {
+    Unknown { gpu: Some(gpu.clone()), ..Unknown::of(UnknownReason::NvmlCallTimeout) }
 }
 
 /// Who holds the GPU and has no row: what they hold now is on no bill.
-fn tell_holders(gpu: &SurveyedGpu, text: &mut String) {
-    let read = match &gpu.read {
-        Ok(read) => read,
-        Err(unknown) => {
-            let _ = writeln!(text, "  who holds the GPU is not known\n{unknown}");
-            return;
-        }
-    };
-    let Some(holders) = &read.holders else {
-        let _ = writeln!(text, "  who holds the GPU is not known");
-        return;
-    };
-    let rowless = rowless(&read.open, holders);
-    for unknown in &read.unknowns {
-        // A list that failed may have named more.
-        if unknown.call.is_some_and(|call| call.contains("RunningProcesses")) {
-            let _ = writeln!(text, "{unknown}");
-        }
+fn tell_rowless(rowless: &Rowless, text: &mut String) -> ModeOutcome {
+    if !rowless.unknowns.is_empty() {
+        let more = if rowless.pids.is_empty() { "who" } else { "who else" };
+        let _ = writeln!(text, "  {more} holds the GPU and must restart to be billed is not known");
     }
-    if rowless.is_empty() {
-        return;
+    for unknown in &rowless.unknowns {
+        let _ = writeln!(text, "{unknown}\n    {}", remedy_of(unknown.reason));
+    }
+    let outcome =
+        if rowless.unknowns.is_empty() { ModeOutcome::Done } else { ModeOutcome::Unknown };
+    if rowless.pids.is_empty() {
+        return outcome;
     }
     let _ = writeln!(
         text,
         "  held since before accounting: on no bill until they restart ({})",
-        rowless.len()
+        rowless.pids.len()
     );
-    for pid in rowless {
-        let HolderName { program, unit } = holders::name_of(Path::new("/proc"), pid);
+    for pid in &rowless.pids {
+        let HolderName { program, unit } = holders::name_of(Path::new("/proc"), *pid);
         let unit = unit.unwrap_or_else(|| "no unit".to_owned());
         let _ = writeln!(text, "    {unit:<30} {program} (pid {pid})");
     }
+    outcome
 }

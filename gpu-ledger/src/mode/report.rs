@@ -42,7 +42,7 @@ struct ModeLine {
     /// Off, the mode is lost when the last client goes; null where it is not known.
     persistence_on: Option<bool>,
     /// Who holds it and has no row, and so is on no bill until they restart; null where that is not
-    /// known, or accounting is not known to be on.
+    /// known as a whole (`unknown` says why), or accounting is not known to be on.
     no_driver_row: Option<Vec<RowlessLine>>,
 }
 
@@ -86,13 +86,13 @@ impl ModeLines {
     pub(super) fn add(&mut self, gpu: &SurveyedGpu, set: Option<&Result<bool, Unknown>>) {
         let facts = &gpu.facts;
         let mode = set.unwrap_or(&facts.accounting);
-        let read = gpu.read.as_ref();
-        let unread = read.err();
-        self.unknown.extend(mode.as_ref().err().into_iter().chain(unread).map(UnknownLine::of));
+        self.unknown.extend(mode.as_ref().err().map(UnknownLine::of));
         let accounting_on = mode.as_ref().ok().copied();
-        let is_on = accounting_on == Some(true);
-        let held = read.ok().filter(|_| is_on);
-        let rowless = held.and_then(|read| Some(rowless(&read.open, read.holders.as_deref()?)));
+        let rowless = (accounting_on == Some(true)).then(|| rowless(gpu));
+        let unknowns = rowless.iter().flat_map(|rowless| &rowless.unknowns);
+        self.unknown.extend(unknowns.map(UnknownLine::of));
+        // An incomplete list would read as a complete one.
+        let rowless = rowless.filter(|rowless| rowless.unknowns.is_empty());
         let line = |pid| {
             let name = holders::name_of(Path::new("/proc"), pid);
             RowlessLine { pid, program: name.program, unit: name.unit }
@@ -103,7 +103,7 @@ impl ModeLines {
             gpu_name: facts.name.known().cloned(),
             accounting_on,
             persistence_on: facts.persistence.known().copied(),
-            no_driver_row: rowless.map(|pids| pids.into_iter().map(line).collect()),
+            no_driver_row: rowless.map(|found| found.pids.into_iter().map(line).collect()),
         });
     }
 }

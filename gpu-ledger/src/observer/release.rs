@@ -28,7 +28,7 @@ pub(crate) enum ReleaseError {
     #[error("{0}: the driver cannot be opened again; it is closed until the next try")]
     Unopened(Unknown),
     /// The GPU is none of those that are watched.
-    #[error("no gpu {0} is watched here; `nvidia-smi -L` lists their names")]
+    #[error("no GPU {0} is watched here; `gpu-ledger status` lists those that are")]
     NoSuchGpu(GpuUuid),
     /// What was read on the way out could not be settled.
     #[error(transparent)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
@@ -10,7 +9,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::host::{HostSettings, Resumed};
 use crate::kernel::TracerOptions;
-use crate::kernel::preflight::{self, Need, Outcome};
 use crate::observer::{Missing, Observer, Setup};
 use crate::output;
 use crate::session::TraceOptions;
@@ -22,7 +20,7 @@ use crate::unknown::{Unknown, UnknownReason};
 /// Opens both sides. What cannot be opened is an UNKNOWN of the watch, not an error.
 pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
     let (mut observer, missing) = observer(options);
-    let touch_off_because = observer.touch_off_because().map(|why| named_touch_lack(options, why));
+    let touch_off_because = observer.touch_off_because();
     if let Some(why) = touch_off_because.as_deref().filter(|_| options.device_touch) {
         // No prerequisite: everything else goes on without it.
         output::complain(&format!("device-touch off: {why}"));
@@ -76,22 +74,6 @@ fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
         ..TracerOptions::default()
     };
     Observer::watch_or_blind(setup, &tracer)
-}
-
-/// Why opens are not watched: the missing prerequisite with its remedy, where one is known, instead
-/// of what the kernel said when it refused the program.
-fn named_touch_lack(options: &TraceOptions, why: String) -> String {
-    if !options.device_touch {
-        return why;
-    }
-    let lacks = preflight::findings(Path::new("/proc"), Path::new("/sys")).into_iter();
-    let mut lacks = lacks.filter_map(|finding| match (finding.need, finding.outcome) {
-        (Need::DeviceTouch, Outcome::Missing { cause, remedy }) => {
-            Some(format!("{cause}; {remedy}"))
-        }
-        _ => None,
-    });
-    lacks.next().unwrap_or(why)
 }
 
 async fn enable_accounting(watch: &mut Watch) {

@@ -216,6 +216,7 @@ impl World {
             gpu: gpu(),
             window,
             sweep: true,
+            requested: true,
             listing,
             findings: seen.findings,
             in_doubt: in_doubt.into_iter().filter_map(Finding::into_gap).collect(),

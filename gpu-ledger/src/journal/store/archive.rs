@@ -14,7 +14,7 @@ use super::place::{Place, StateDir};
 use super::projection::{TABLES, big};
 use super::reader::Reader;
 use super::schema;
-use super::segment::Segment;
+use super::segment::{SEGMENT_ENTRIES, Segment};
 use super::writer::{JOURNAL, Store};
 use crate::journal::Digest;
 use crate::journal::chain::Head;
@@ -54,7 +54,9 @@ pub fn archive(dir: &StateDir, before: WallUs) -> Result<Archived, StoreError> {
         |segment: &&Segment| segment.end.last.is_some_and(|moment| moment.stamp.wall < before);
     let cut = segments.iter().take_while(old).last().filter(|segment| segment.last > base);
     let Some(cut) = cut else {
-        let why = "no 4096 entries in a row were made before that time".to_owned();
+        let why = format!(
+            "entries are archived in whole runs of {SEGMENT_ENTRIES}, and no such run was over by then"
+        );
         return Err(StoreError::NothingToArchive { why });
     };
     let archived = Archived {

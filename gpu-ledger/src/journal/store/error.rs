@@ -16,7 +16,8 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Another process writes it.
-    #[error("{} is written by {}; there is one daemon a journal: stop that one first", path.display(),
+    #[error("{} is written by {}; there is one daemon a journal: stop that one first \
+             (`systemctl stop gpu-ledger`)", path.display(),
             holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")))]
     Held {
         /// The directory.

@@ -200,7 +200,12 @@ impl Place {
     fn refuse_what_others_can_write(&self) -> Result<(), StoreError> {
         let own = rustix::fs::fstat(&self.directory).map_err(io("look at", &self.path))?;
         if own.st_uid != rustix::process::geteuid().as_raw() {
-            let what = format!("it belongs to user {}", own.st_uid);
+            let (owner, us) = (own.st_uid, rustix::process::geteuid().as_raw());
+            let name = user_name(owner);
+            let what = format!(
+                "it belongs to user {owner}, and this is user {us}; run it as that one, as in \
+                 `sudo -u {name} gpu-ledger …`, or name another directory with --state-dir"
+            );
             return Err(StoreError::Strange { path: self.path.clone(), what });
         }
         for (above, path) in self.path.ancestors().enumerate() {
@@ -396,6 +401,14 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // If it fails, closing the file gives it back.
         let _given_back = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// What sudo(8) takes for a user.
+fn user_name(uid: u32) -> String {
+    match nix::unistd::User::from_uid(uid.into()) {
+        Ok(Some(user)) => crate::escape::escape(user.name.as_bytes()).to_string(),
+        Ok(None) | Err(_) => format!("'#{uid}'"),
     }
 }
 

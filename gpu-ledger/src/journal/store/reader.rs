@@ -1,6 +1,7 @@
 //! Readers: beside a writing daemon, on a read-only file system, or of an archive.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -14,7 +15,7 @@ use crate::accounting::RowKey;
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Entry, Evidence};
+use crate::journal::entry::{Entry, Evidence, Figures, Moment};
 use crate::kernel::Argv;
 
 /// How long a reader waits for whoever recovers or archives the journal at this moment.
@@ -136,6 +137,30 @@ impl Reader {
     /// Those of the database.
     pub fn entry(&self, seq: u64) -> Result<Option<Entry>, StoreError> {
         self.database.entry(seq)
+    }
+
+    /// The last notes that somebody had remembered, newest first, each with its moment; those of archives are
+    /// not among them.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn notes(&self, at_most: u32) -> Result<Vec<(Moment, Arc<str>)>, StoreError> {
+        let database = &self.database;
+        let sql = "SELECT seq FROM mark WHERE note IS NOT NULL ORDER BY seq DESC LIMIT ?";
+        let read = database.connection.prepare(sql).and_then(|mut statement| {
+            let rows = statement.query_map([at_most], |row| row.get::<_, u64>(0))?;
+            rows.collect::<rusqlite::Result<Vec<u64>>>()
+        });
+        let mut notes = Vec::new();
+        for seq in read.map_err(|cause| database.fail(cause))? {
+            // What the table says is proven by the entry.
+            if let Some(Entry { at, figures: Figures::Mark(mark), .. }) = database.entry(seq)?
+                && let Some(note) = mark.note
+            {
+                notes.push((at, note));
+            }
+        }
+        Ok(notes)
     }
 
     /// What an entry rests on, proven by its digest.

@@ -336,6 +336,12 @@ SELECT c.seq, c.of, s.id, s.held_ms AS booked_held_ms, c.held_ms AS read_held_ms
   strftime('%Y-%m-%dT%H:%M:%fZ', c.read_at_us / 1e6, 'unixepoch') AS read_at
 FROM conflict AS c LEFT JOIN settlement AS s ON s.seq = c.of;
 
+CREATE VIEW marks AS
+-- What somebody had remembered (`gpu-ledger mark`), and when.
+SELECT m.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1e6, 'unixepoch') AS at, m.note
+FROM mark AS m JOIN entry AS e ON e.seq = m.seq
+WHERE m.note IS NOT NULL;
+
 CREATE VIEW corrections AS
 -- What an earlier entry says is to be read otherwise.
 SELECT seq, of, change,

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Folder, filled, made};
+use crate::journal::entry::Figures;
 use crate::journal::store::{StoreError, check};
 
 /// A connection of another program: none of our pragmas.
@@ -102,6 +103,16 @@ fn a_writer_that_finds_a_strangers_entry_stops_acknowledging() {
 fn the_views_say_what_the_document_says_they_do() {
     let folder = Folder::new();
     let (entries, end) = filled(&folder, 5, 300);
+    let noted: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match &entry.figures {
+            Figures::Mark(mark) => Some((entry.at, mark.note.clone()?)),
+            _ => None,
+        })
+        .collect();
+    assert!(noted.len() > 2, "{noted:?}");
+    let last: Vec<_> = noted.iter().rev().take(2).cloned().collect();
+    assert_eq!(folder.reader().notes(2).unwrap(), last);
     drop(entries);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let reader = Connection::open_with_flags(folder.dir().journal(), flags).unwrap();
@@ -112,6 +123,7 @@ fn the_views_say_what_the_document_says_they_do() {
     let open = u64::try_from(end.unresolved.len()).unwrap();
     assert_eq!(number("SELECT count(*) FROM open"), open);
     assert!(number("SELECT sum(settlements) FROM unattributed") > 0);
+    assert_eq!(number("SELECT count(*) FROM marks"), u64::try_from(noted.len()).unwrap());
     for view in ["gaps", "coverage", "epochs", "corrections"] {
         assert!(number(&format!("SELECT count(*) FROM {view}")) > 0, "{view}");
     }

@@ -3,7 +3,9 @@
 use super::made::{self, EPOCH_MS};
 use super::{Folder, filled, read, settlement};
 use crate::journal::entry::{Entry, Figures};
-use crate::journal::store::{Outcome, Reader, Store, StoreError, archive, check, check_file};
+use crate::journal::store::{
+    Outcome, Reader, Store, StoreError, archive, check, check_archives, check_file,
+};
 use crate::unit::WallUs;
 
 /// A journal with something open in its first entry, and the moment that cuts it about in the middle.
@@ -127,4 +129,42 @@ fn an_archive_that_a_killed_predecessor_finished_is_taken_and_a_broken_one_refus
     // Another journal's archive has another name.
     assert_ne!(other.file.file_name(), archived.file.file_name());
     assert!(entries.iter().all(|entry| !matches!(entry.figures, Figures::Conflict(_))));
+}
+
+#[test]
+fn the_archives_beside_a_journal_are_checked_and_missing_ones_told() {
+    let folder = Folder::new();
+    let (entries, _) = filled(&folder, 33, 400);
+    assert_eq!(check_archives(&folder.dir()).unwrap().missing, 0);
+    let mut parts = Vec::new();
+    for place in [120, 240, 390] {
+        parts.extend(archive(&folder.dir(), entries[place].at.stamp.wall).ok());
+    }
+    assert!(parts.len() >= 2, "{parts:?}");
+    let checked = check_archives(&folder.dir()).unwrap();
+    assert_eq!((checked.missing, checked.archives.len()), (0, parts.len()));
+    for (one, part) in checked.archives.iter().rev().zip(&parts) {
+        assert_eq!((&one.path, one.report.head.seq), (&part.file, part.last));
+        assert!(one.report.is_whole(), "{:?}", one.report.faults);
+    }
+    // The oldest gone: what it had is missing, and the others are checked still.
+    let kept = std::fs::read(&parts[0].file).unwrap();
+    std::fs::remove_file(&parts[0].file).unwrap();
+    let without = check_archives(&folder.dir()).unwrap();
+    assert_eq!((without.missing, without.archives.len()), (parts[0].last, parts.len() - 1));
+    // One that is damaged, and one that is no journal, are here and faulty.
+    let mut damaged = kept.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 4_096].fill(0);
+    for bytes in [&damaged[..], b"nothing of ours"] {
+        std::fs::write(&parts[0].file, bytes).unwrap();
+        let faulty = check_archives(&folder.dir()).unwrap();
+        assert!(!faulty.archives.last().unwrap().report.is_whole());
+    }
+    // A part of this journal under the name of another does not continue what it must.
+    std::fs::copy(&parts[1].file, &parts[0].file).unwrap();
+    let exchanged = check_archives(&folder.dir()).unwrap();
+    let last = exchanged.archives.last().unwrap();
+    assert!(last.report.faults.iter().any(|fault| fault.what.contains("what follows it")));
+    assert!(check(&folder.dir()).unwrap().is_whole());
 }
