@@ -272,8 +272,8 @@ BEGIN SELECT RAISE(ABORT, 'arguments are kept as captured, or deleted'); END;
 CREATE VIEW settlements AS
 -- Every final row, once. `account` is that of its latest correction; `state` is settled or disputed.
 SELECT s.seq, s.id, s.gpu, s.pid,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.start_us / 1e6, 'unixepoch') AS started,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.start_us / 1e6 + s.held_ms / 1e3, 'unixepoch') AS ended,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.start_us / 1000 / 1e3, 'unixepoch') AS started,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (s.start_us / 1000 + s.held_ms) / 1e3, 'unixepoch') AS ended,
   s.held_ms,
   coalesce(c.account_kind, s.account_kind) AS account_kind,
   coalesce(c.account, s.account) AS account,
@@ -288,8 +288,8 @@ LEFT JOIN correction AS c ON c.seq =
 CREATE VIEW open AS
 -- What holds a GPU and neither settled nor ended, as far as it was journaled.
 SELECT o.seq, o.kind, o.gpu, o.pid,
-  strftime('%Y-%m-%dT%H:%M:%fZ', o.start_us / 1e6, 'unixepoch') AS started,
-  strftime('%Y-%m-%dT%H:%M:%fZ', o.first_seen_us / 1e6, 'unixepoch') AS first_seen,
+  strftime('%Y-%m-%dT%H:%M:%fZ', o.start_us / 1000 / 1e3, 'unixepoch') AS started,
+  strftime('%Y-%m-%dT%H:%M:%fZ', o.first_seen_us / 1000 / 1e3, 'unixepoch') AS first_seen,
   coalesce(c.account_kind, o.account_kind) AS account_kind,
   coalesce(c.account, o.account) AS account,
   o.program, o.uid, o.basis, o.labels
@@ -313,38 +313,38 @@ FROM settlements GROUP BY account_kind, account, gpu;
 CREATE VIEW gaps AS
 -- What could not be seen: cause, interval, and how many events or rows (NULL: not known).
 SELECT seq, cause, coalesce(gpu, 'every gpu') AS gpu,
-  strftime('%Y-%m-%dT%H:%M:%fZ', from_us / 1e6, 'unixepoch') AS since,
-  strftime('%Y-%m-%dT%H:%M:%fZ', to_us / 1e6, 'unixepoch') AS until,
+  strftime('%Y-%m-%dT%H:%M:%fZ', from_us / 1000 / 1e3, 'unixepoch') AS since,
+  strftime('%Y-%m-%dT%H:%M:%fZ', to_us / 1000 / 1e3, 'unixepoch') AS until,
   (to_us - from_us) / 1000 AS length_ms, size
 FROM gap;
 
 CREATE VIEW coverage AS
 -- When the agent began, and when it ended in order. A began without an ended was killed: see `gaps`.
-SELECT seq, edge, strftime('%Y-%m-%dT%H:%M:%fZ', at_us / 1e6, 'unixepoch') AS at,
+SELECT seq, edge, strftime('%Y-%m-%dT%H:%M:%fZ', at_us / 1000 / 1e3, 'unixepoch') AS at,
   host, device_touch, process_events
 FROM covered;
 
 CREATE VIEW epochs AS
 -- Per GPU, when accounting was found on and when it was lost, and how.
-SELECT seq, gpu, edge, strftime('%Y-%m-%dT%H:%M:%fZ', at_us / 1e6, 'unixepoch') AS at,
+SELECT seq, gpu, edge, strftime('%Y-%m-%dT%H:%M:%fZ', at_us / 1000 / 1e3, 'unixepoch') AS at,
   gpu_index, gpu_name, cause
 FROM epoch;
 
 CREATE VIEW conflicts AS
 -- Booked rows that were read again with other contents.
 SELECT c.seq, c.of, s.id, s.held_ms AS booked_held_ms, c.held_ms AS read_held_ms,
-  strftime('%Y-%m-%dT%H:%M:%fZ', c.read_at_us / 1e6, 'unixepoch') AS read_at
+  strftime('%Y-%m-%dT%H:%M:%fZ', c.read_at_us / 1000 / 1e3, 'unixepoch') AS read_at
 FROM conflict AS c LEFT JOIN settlement AS s ON s.seq = c.of;
 
 CREATE VIEW marks AS
 -- What somebody had remembered (`gpu-ledger mark`), and when.
-SELECT m.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1e6, 'unixepoch') AS at, m.note
+SELECT m.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1000 / 1e3, 'unixepoch') AS at, m.note
 FROM mark AS m JOIN entry AS e ON e.seq = m.seq
 WHERE m.note IS NOT NULL;
 
 CREATE VIEW corrections AS
 -- What an earlier entry says is to be read otherwise.
 SELECT seq, of, change,
-  strftime('%Y-%m-%dT%H:%M:%fZ', last_seen_us / 1e6, 'unixepoch') AS last_seen,
+  strftime('%Y-%m-%dT%H:%M:%fZ', last_seen_us / 1000 / 1e3, 'unixepoch') AS last_seen,
   cause, account_kind, account, rule
 FROM correction;

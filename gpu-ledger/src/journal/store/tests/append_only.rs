@@ -2,9 +2,10 @@
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Folder, filled, made};
+use super::{Folder, filled, made, settlement};
 use crate::journal::entry::Figures;
 use crate::journal::store::{StoreError, check};
+use crate::unit::{Ms, WallUs};
 
 /// A connection of another program: none of our pragmas.
 fn stranger(folder: &Folder) -> Connection {
@@ -88,15 +89,34 @@ fn update_delete_and_every_form_of_replace_are_refused_to_any_program() {
 fn a_writer_that_finds_a_strangers_entry_stops_acknowledging() {
     let folder = Folder::new();
     let mut store = folder.store();
-    store.append(vec![super::settlement(1, None)]).unwrap();
+    store.append(vec![settlement(1, None)]).unwrap();
     let copied = "INSERT INTO entry SELECT seq + 1, kind, at_us, body, evidence_digest, previous, hash FROM entry";
     stranger(&folder).execute(copied, []).unwrap();
-    assert!(store.append(vec![super::settlement(2, None)]).is_err());
-    let error = store.append(vec![super::settlement(3, None)]).unwrap_err();
+    assert!(store.append(vec![settlement(2, None)]).is_err());
+    let error = store.append(vec![settlement(3, None)]).unwrap_err();
     assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
     drop(store);
     let error = super::Store::open(&folder.dir()).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+/// SQLite's own rounding of microseconds gave .571 here, where a bill has the row begin at .570.
+#[test]
+fn a_view_shows_the_millisecond_that_is_billed() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let mut draft = settlement(7, None);
+    let Figures::Settlement(figures) = &mut draft.figures else { unreachable!() };
+    (figures.start, figures.held) = (Some(WallUs(1_796_040_686_570_494)), Ms(1_431));
+    store.append(vec![draft]).unwrap();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let reader = Connection::open_with_flags(folder.dir().journal(), flags).unwrap();
+    let shown: (String, String) = reader
+        .query_row("SELECT started, ended FROM settlements", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!((&*shown.0, &*shown.1), ("2026-11-30T12:11:26.570Z", "2026-11-30T12:11:28.001Z"));
 }
 
 #[test]
