@@ -33,7 +33,7 @@ fn root_and_the_group_see_all_and_a_user_their_own_lines_and_every_statement_is_
         root["reading"],
         json!({
             "through": "daemon", "proven": "entries", "only_uid": null, "only_user": null,
-            "end_witnessed": true,
+            "end_witnessed": true, "missing_to": 0,
         })
     );
     // Read by the files it is the same bill, with more of it proven.

@@ -123,7 +123,9 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         return Ok(STATUS_FAILED);
     }
     if matches!(options.format, Format::Csv { .. } | Format::Line) {
-        notes(&report).iter().for_each(|note| output::complain(note));
+        for note in notes(&report) {
+            output::complain(&note);
+        }
     }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
 }
