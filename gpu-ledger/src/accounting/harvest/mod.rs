@@ -194,8 +194,10 @@ impl Harvest {
         let Some(last) = self.last.as_ref().filter(|_| !sweep && !self.dead_rows_hidden) else {
             return listed.into_iter().filter(unasked).collect();
         };
+        // One that was gone is asked for again.
+        let found = last.dead.iter().enumerate().filter(|(_, dead)| !dead.left);
         let places: BTreeMap<Pid, usize> =
-            last.dead.iter().enumerate().map(|(place, dead)| (dead.row.pid, place)).collect();
+            found.map(|(place, dead)| (dead.row.pid, place)).collect();
         let mut ask = twice;
         let (mut stranger_seen, mut furthest) = (false, None);
         for pid in pids {
@@ -324,10 +326,11 @@ impl Harvest {
         &self.gpu
     }
 
-    /// Dead rows in the store at the last complete list; `None` before one.
+    /// Dead rows in the store at the last complete list; `None` before one. Rows that died while the list was
+    /// read are read with those that they evicted, which can be more together than the store holds.
     #[must_use]
     pub fn dead_rows(&self) -> Option<usize> {
-        self.last.as_ref().map(|last| last.dead.len())
+        self.last.as_ref().map(|last| last.dead.len().min(DEAD_ROWS_MAX))
     }
 
     /// The most dead rows ever seen in the store. What is left to [`DEAD_ROWS_MAX`] was the margin

@@ -114,7 +114,7 @@ impl Harvest {
             let row = &dead.row;
             self.tells_again(row.pid, row.start) || known.get(&row.pid).copied() != Some(row)
         });
-        for DeadRow { row, before_list } in news {
+        for DeadRow { row, before_list, .. } in news {
             let final_row = FinalRow { row: row.clone(), seen: window, busy: None };
             let Some((key, start)) = row.key().zip(row.start) else {
                 if self.nameless.get(&row.pid) != Some(&row) {
@@ -309,8 +309,7 @@ impl Harvest {
         if self.nameless.len() > super::ABSENT_KEYS_MAX {
             self.nameless.retain(|pid, _| now.states.contains_key(pid));
         }
-        let dead = now.dead();
-        // Rows that die while a list is being read can make it longer than the store is.
+        let dead = now.base();
         self.dead_rows_max = self.dead_rows_max.max(dead.len().min(DEAD_ROWS_MAX));
         let was_empty = self.last.as_ref().filter(|last| !last.off_since);
         let empty_since = now
