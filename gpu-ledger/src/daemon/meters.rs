@@ -13,9 +13,6 @@ use crate::metrics::{EventCount, GpuMeters, Meters, QueueMeters, held_in, textfi
 use crate::unit::Ms;
 use crate::unknown::{Observed, UnknownReason};
 
-/// Dead rows that the driver keeps.
-const DEAD_ROWS_MAX: u64 = 128;
-
 /// What was last published.
 #[derive(Clone, Debug)]
 pub(super) struct Board(Arc<Mutex<Published>>);
@@ -111,11 +108,11 @@ impl Daemon {
             }
             let why = gpu.unknowns.first().map_or(UnknownReason::DriverNotReady, |one| one.reason);
             let known = |value: Option<u64>| value.map_or(Observed::Unknown(why), Observed::Known);
-            let rows = gpu.dead_rows.and_then(|rows| u64::try_from(rows).ok());
+            let margin = gpu.eviction_margin_rows(host.touches_watched());
             let age = good.and_then(|good| now.boot.since(good.ended.boot));
             let open = good.and_then(|_| u64::try_from(gpu.open.len()).ok());
             let meters = GpuMeters {
-                eviction_margin_rows: known(rows.map(|rows| DEAD_ROWS_MAX.saturating_sub(rows))),
+                eviction_margin_rows: known(margin),
                 good_read_age: age
                     .map_or(Observed::Unknown(why), |ns| Observed::Known(Ms(ns / 1_000_000))),
                 accounting_on: good

@@ -14,9 +14,6 @@ use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
-/// Dead rows that the driver keeps (`accounting::harvest`).
-const DEAD_ROWS_MAX: u64 = 128;
-
 /// Everything, in the form `gpu-ledger/schema/status.v1.schema.json`.
 #[derive(Serialize, Debug)]
 pub(crate) struct Status {
@@ -64,7 +61,9 @@ pub(crate) struct GpuStatus {
     pub(crate) accounting_on: Option<bool>,
     pub(crate) last_good_read: Option<String>,
     pub(crate) last_good_read_age_ms: Option<Ms>,
+    /// Dead rows that the driver keeps; a full store of them is its usual state on a busy host.
     pub(crate) dead_rows: Option<usize>,
+    /// How many more it can take before one goes unread.
     pub(crate) eviction_margin_rows: Option<u64>,
     pub(crate) open_rows: usize,
     pub(crate) released: bool,
@@ -252,7 +251,7 @@ impl Daemon {
 
     fn gpu_status(&self, gpu: &GpuRows, now: Stamp) -> GpuStatus {
         let good = gpu.sight.last_good();
-        let margin = gpu.dead_rows.and_then(|rows| u64::try_from(rows).ok());
+        let touches_watched = self.observer.host().touches_watched();
         GpuStatus {
             uuid: gpu.facts.uuid.clone(),
             index: gpu.facts.index,
@@ -261,7 +260,7 @@ impl Daemon {
             last_good_read: good.map(|window| rfc3339(window.ended.wall)),
             last_good_read_age_ms: good.and_then(|window| age(window.ended, now)),
             dead_rows: gpu.dead_rows,
-            eviction_margin_rows: margin.map(|rows| DEAD_ROWS_MAX.saturating_sub(rows)),
+            eviction_margin_rows: gpu.eviction_margin_rows(touches_watched),
             open_rows: gpu.open.len(),
             released: self.observer.released().contains(&gpu.facts.uuid),
             hangs: gpu.is_stalled(),

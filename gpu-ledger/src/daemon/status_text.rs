@@ -94,7 +94,7 @@ fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
         page.line("  HANGS: a driver call about it has not come back");
     }
     page.line(&format!(
-        "  last good read {} ago, room for {} rows before it evicts one",
+        "  last good read {} ago, room for {} rows before one goes unread",
         time(gpu.get("last_good_read_age_ms")),
         of("eviction_margin_rows")
     ));
@@ -261,7 +261,7 @@ mod tests {
     fn a_status_reads_in_hours_and_sizes_with_a_busy_range() {
         let page = status_text(&status("llama-server"));
         for line in [
-            "  last good read 24:00:00 ago, room for unknown rows before it evicts one",
+            "  last good read 24:00:00 ago, room for unknown rows before one goes unread",
             "  OPEN          llama-server               pid 4194303  so far 1000:00:00",
             "      since 2026-11-30T07:36:50.339Z",
             "      memory 140.4 GiB (peak 1 MiB), busy 999:43:20 to 1000:00:00",

@@ -73,6 +73,7 @@ pub struct Harvest {
     /// The same where something can have been.
     exits_unwitnessed: u64,
     dead_rows_max: usize,
+    unread_rows: usize,
     /// The next list hands out what was handed out before.
     again: Option<Again>,
 }
@@ -141,6 +142,7 @@ impl Harvest {
             exits_owed: 0,
             exits_unwitnessed: 0,
             dead_rows_max: 0,
+            unread_rows: 0,
             again: None,
         }
     }
@@ -333,8 +335,15 @@ impl Harvest {
         self.last.as_ref().map(|last| last.dead.len().min(DEAD_ROWS_MAX))
     }
 
-    /// The most dead rows ever seen in the store. What is left to [`DEAD_ROWS_MAX`] was the margin
-    /// to the first eviction.
+    /// Dead rows in the store at the last list that had not been read before it, those that were there before
+    /// anyone looked left out. They are its youngest: one of them is evicted unread when there are more of
+    /// them than [`DEAD_ROWS_MAX`].
+    #[must_use]
+    pub const fn unread_rows(&self) -> usize {
+        self.unread_rows
+    }
+
+    /// The most dead rows ever seen in the store; at [`DEAD_ROWS_MAX`] every further one evicts the oldest.
     #[must_use]
     pub const fn dead_rows_max(&self) -> usize {
         self.dead_rows_max

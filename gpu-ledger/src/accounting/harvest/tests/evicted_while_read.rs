@@ -33,6 +33,21 @@ fn rows_evicted_between_two_questions_of_a_sweep_were_not_cleared() {
 }
 
 #[test]
+fn unread_are_the_rows_that_the_last_list_was_the_first_to_show() {
+    let (mut model, mut harvest) = (Model::on(), harvest());
+    model.burst(20);
+    model.pass(5_000);
+    model.read_quietly(&mut harvest);
+    assert_eq!(harvest.unread_rows(), 0, "they were over before anyone looked");
+    for (jobs, dead) in [(40, 60), (100, 128), (0, 128), (1, 128)] {
+        model.burst(jobs);
+        assert_eq!(gaps(&model.read_quietly(&mut harvest)), []);
+        assert_eq!(harvest.unread_rows(), usize::try_from(jobs).unwrap());
+        assert_eq!(harvest.dead_rows(), Some(dead), "a full store that is read is no danger");
+    }
+}
+
+#[test]
 fn a_dead_row_evicted_from_before_its_pids_running_one_was_not_cleared() {
     let (mut model, mut harvest) = started();
     model.open(1_399);
