@@ -241,7 +241,7 @@ impl Host {
 
     fn stalled(&mut self, stall: Stall) {
         if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
-            gpu.stalls();
+            gpu.stalls(stall.unknown());
         }
         self.note_unknown(&stall.unknown());
         self.push(Some(News::Stalled(stall)));

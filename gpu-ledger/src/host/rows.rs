@@ -166,9 +166,12 @@ impl GpuRows {
         self.accounting_off || self.unknowns.iter().any(for_now)
     }
 
-    /// A call was found to hang.
-    pub(super) fn stalls(&mut self) {
+    /// A call was found to hang: what it would have told is not known, from now on.
+    pub(super) fn stalls(&mut self, unknown: Unknown) {
         self.stalled = true;
+        if !self.unknowns.contains(&unknown) {
+            self.unknowns.push(unknown);
+        }
         self.sight.stalls();
     }
 
@@ -410,6 +413,8 @@ impl GpuRows {
     pub(super) fn given_back(&mut self, at: Stamp) {
         self.reach = Reach::GivenBack(self.released().unwrap_or(at));
         self.stalled = false;
+        // Nobody waits for that call any more.
+        self.unknowns.retain(|unknown| unknown.reason != UnknownReason::NvmlCallTimeout);
     }
 
     /// It was opened again: everything is asked for.
