@@ -25,6 +25,7 @@ mod overflow;
 mod places;
 mod queue;
 mod request;
+mod resumed;
 mod rows;
 mod signals;
 mod socket;
@@ -56,7 +57,7 @@ use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::config::{Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
@@ -117,9 +118,15 @@ struct Daemon {
     tally: tally::Shared,
     board: meters::Board,
     meters: Interval,
+    /// The page that is being written to the text file.
+    page_written: Option<tokio::task::JoinHandle<()>>,
+    /// It has ended in order; what is published now is the last.
+    has_stopped: bool,
     /// What was logged of what is dropped under a bound.
     forgotten_told: BTreeSet<Forgotten>,
     marks: Interval,
+    /// Since when this run watches.
+    began: Stamp,
     /// The first reads were asked for then; `None` once it is ready.
     starting: Option<(BootNs, Instant)>,
     /// When the driver is tried again.
@@ -151,6 +158,7 @@ impl Daemon {
         if let Some(facts) = self.observer.driver_facts() {
             self.drafter.driver(facts);
         }
+        self.begin_metering();
     }
 
     fn driver_missing(&mut self, unknown: &Unknown) {
@@ -211,6 +219,7 @@ impl Daemon {
         if all || Instant::now() >= deadline {
             self.starting = None;
             self.mark(None);
+            self.publish();
             self.manager.tell("READY=1\nSTATUS=watching");
             tracing::info!("watching");
         }
