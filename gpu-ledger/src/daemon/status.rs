@@ -1,5 +1,7 @@
 //! How everything is: what `status` and `live` answer.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Daemon;
@@ -9,7 +11,9 @@ use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::{Busy, Row};
 use crate::clock::Stamp;
+use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
+use crate::metrics::GapCount;
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -42,15 +46,34 @@ pub(crate) struct DaemonStatus {
 
 #[derive(Serialize, Debug)]
 pub(crate) struct CoverageStatus {
+    /// Since when the run that answers, or the last one, watches.
     pub(crate) began: Option<String>,
     pub(crate) until: Option<String>,
     pub(crate) process_events: Option<bool>,
     pub(crate) device_touch: Option<bool>,
     pub(crate) device_touch_off_because: Option<String>,
-    /// Times in this boot in which process events were not received, lost ones included.
+    /// Times in this run in which process events were not received, lost ones included.
     pub(crate) event_gaps: Option<usize>,
     /// Events that were lost; null where a loss could not be counted.
     pub(crate) events_lost: Option<u64>,
+    /// Every gap that stands in the journal, by cause; null before they are summed, and where no daemon does it.
+    pub(crate) journal_gaps: Option<Vec<GapSum>>,
+}
+
+/// Gaps of one cause, whenever they were.
+#[derive(Serialize, Debug)]
+pub(crate) struct GapSum {
+    pub(crate) cause: GapCause,
+    pub(crate) count: u64,
+    pub(crate) length_ms: Ms,
+}
+
+impl GapSum {
+    fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
+        let gaps = gaps.iter();
+        gaps.map(|(cause, gap)| Self { cause: *cause, count: gap.count, length_ms: gap.length })
+            .collect()
+    }
 }
 
 #[derive(Serialize, Debug)]
@@ -235,17 +258,23 @@ impl Daemon {
 
     fn coverage_status(&self, host: &Host) -> CoverageStatus {
         let coverage = host.coverage();
-        let lost = coverage.gaps.iter().filter(|gap| gap.cause == GapCause::EventLost);
+        // That nobody watched before this run is no gap of it, but one of the journal.
+        let of_run = |gap: &&Gap| gap.cause != GapCause::AgentDown && gap.to.boot > self.began.boot;
+        let gaps = coverage.gaps.iter().filter(of_run);
+        let lost = gaps.clone().filter(|gap| gap.cause == GapCause::EventLost);
         let events_lost = lost.map(|gap| gap.size).sum();
+        let tally = self.tally.lock();
+        let journal_gaps = tally.is_whole.then(|| GapSum::all(&tally.gaps));
         let off = self.observer.touch_off_because();
         CoverageStatus {
-            began: Some(rfc3339(coverage.start.wall)),
+            began: Some(rfc3339(self.began.wall)),
             until: Some(rfc3339(coverage.end.wall)),
             process_events: Some(self.observer.sees_events()),
             device_touch: Some(off.is_none()),
             device_touch_off_because: off,
-            event_gaps: Some(coverage.gaps.len()),
+            event_gaps: Some(gaps.count()),
             events_lost,
+            journal_gaps,
         }
     }
 
@@ -309,6 +338,7 @@ impl Daemon {
         };
         let events = self.lacks.iter().map(ToString::to_string);
         Health::of(&Vitals {
+            has_stopped: self.has_stopped,
             // At the start nothing can have been read yet.
             read_ages: if self.starting.is_some() { Vec::new() } else { read_ages.collect() },
             driver_lacks: self.driver_lack.as_ref().map(ToString::to_string),

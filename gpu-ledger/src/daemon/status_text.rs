@@ -42,11 +42,12 @@ pub(crate) fn status_text(status: &Value) -> String {
     ));
     if status.pointer("/coverage/event_gaps").is_some_and(Value::is_number) {
         page.line(&format!(
-            "  {} gaps in process events, {} events lost",
+            "  {} gaps in process events since then, {} events lost",
             text("/coverage/event_gaps"),
             text("/coverage/events_lost")
         ));
     }
+    write_journal_gaps(&mut page, status);
     if let Some(Value::String(why)) = status.pointer("/coverage/device_touch_off_because") {
         page.wrapped("  device-touch off: ", &safe(why));
     }
@@ -77,6 +78,22 @@ pub(crate) fn status_text(status: &Value) -> String {
         ));
     }
     page.text
+}
+
+/// Every gap in the journal, by cause.
+fn write_journal_gaps(page: &mut Page, status: &Value) {
+    if !status.pointer("/coverage/journal_gaps").is_some_and(Value::is_array) {
+        return;
+    }
+    let gaps = list(status, "/coverage/journal_gaps");
+    if gaps.is_empty() {
+        return page.line("  no gap in the journal");
+    }
+    let words = gaps.into_iter().map(|gap| {
+        let (count, cause) = (word(gap.get("count")), word(gap.get("cause")));
+        format!("{count} {cause} ({})", time(gap.get("length_ms")))
+    });
+    page.wrapped("  gaps in the journal: ", &words.collect::<Vec<_>>().join(", "));
 }
 
 /// A GPU, and below it who holds it.
@@ -227,6 +244,10 @@ mod tests {
             "coverage": {
                 "began": when, "until": when, "event_gaps": 12_345, "events_lost": null,
                 "device_touch_off_because": name,
+                "journal_gaps": [
+                    { "cause": "agent-down", "count": 3, "length_ms": 12_345 },
+                    { "cause": "rows-possibly-evicted", "count": 1_000_000, "length_ms": 86_400_000 },
+                ],
             },
             "gpus": [{
                 "uuid": "GPU-0", "index": 0, "name": name, "accounting_on": false,
@@ -271,6 +292,9 @@ mod tests {
             "  NO DRIVER ROW llama-server               pid 1        for   23:59:59 at least",
             "      memory 3.0 GiB; on no bill",
             "  NOT WELL no-daemon: llama-server",
+            "  12345 gaps in process events since then, unknown events lost",
+            "  gaps in the journal: 3 agent-down (12.345 s), 1000000 rows-possibly-evicted",
+            "      (24:00:00)",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
