@@ -74,7 +74,8 @@ closed_list! {
     NamelessReason {
         /// The process was gone before coverage began.
         PredatesCoverage = "predates-coverage",
-        /// The agent was not running when the process lived.
+        /// The agent was not running when the process lived, or ran without process events
+        /// (`process-events-unavailable`): either way nobody watched processes.
         AgentDown = "agent-down",
         /// Kernel events were lost in the interval that would have named it, or its fork event could
         /// not say whose child it is.

@@ -56,6 +56,38 @@ fn ask(sim: &Sim, request: &Value) -> Value {
 }
 
 #[test]
+fn status_says_since_when_this_run_watches_and_every_gap_of_the_journal() {
+    if !can_trace("status_says_since_when_this_run_watches_and_every_gap_of_the_journal") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    for _ in 0..2 {
+        Setup::on(&sim).start().stop();
+    }
+    let third = jiff::Timestamp::now().to_string();
+    let daemon = Setup::on(&sim).start();
+    let coverage = poll("the journal is summed", || {
+        let coverage = status(&sim)["coverage"].clone();
+        coverage["journal_gaps"].is_array().then_some(coverage)
+    });
+    let gaps = poll("both times without a daemon are on the disk", || {
+        let gaps = status(&sim)["coverage"]["journal_gaps"].clone();
+        (gaps[0]["count"] == 2).then_some(gaps)
+    });
+    assert_eq!(gaps[0]["cause"], "agent-down", "{gaps}");
+    let began = coverage["began"].as_str().unwrap();
+    assert!(began > third.as_str(), "{coverage}: the third run began after {third}");
+    assert_eq!(coverage["event_gaps"], 0, "{coverage}: no event was missed since then");
+    let page = text(&ledger(&sim, &["status"]).stdout);
+    assert!(page.contains("  gaps in the journal: 2 agent-down ("), "{page}");
+    crate::ledger::assert_fits_a_terminal(&page);
+    daemon.stop();
+    let offline = status(&sim);
+    let began = offline["coverage"]["began"].as_str().unwrap();
+    assert!(began > third.as_str(), "{offline}: the last run began after {third}");
+}
+
+#[test]
 fn status_says_what_is_open_and_what_the_journal_alone_says() {
     if !can_trace("status_says_what_is_open_and_what_the_journal_alone_says") {
         return;

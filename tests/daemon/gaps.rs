@@ -7,7 +7,7 @@ use gpu_ledger::unknown::GapCause;
 use crate::billed::Billed;
 use crate::daemon::{Daemon, Setup, assert_sound};
 use crate::privilege::can_trace;
-use crate::support::Sim;
+use crate::support::{Sim, poll};
 
 /// A daemon that has seen every GPU, and a job that it booked.
 fn watching(sim: &Sim) -> Daemon<'_> {
@@ -114,7 +114,7 @@ fn a_row_that_is_listed_and_cannot_be_read_any_more_is_row_vanished() {
         let entries = daemon.journal();
         entries.iter().filter(|entry| matches!(entry.figures, Figures::Open(_))).count()
     };
-    crate::support::poll("all three are open", || (open() == 3).then_some(()));
+    poll("all three are open", || (open() == 3).then_some(()));
     // Nothing is dead, so one of these goes: after the list that names it, before its row is read.
     sim.fault("after nvmlDeviceGetAccountingStats* change-now shrink 1");
     let billed = billed(&sim, daemon, GapCause::RowVanished);
@@ -170,8 +170,23 @@ fn a_driver_call_that_hangs_is_nvml_call_timeout() {
     let daemon = watching_with(&sim, "call_deadline = \"300ms\"\n");
     sim.fault("hang nvmlDeviceGetAccountingPids");
     daemon.until_logged("nvml-call-timeout");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // As long as it hangs, what it would tell is not known: the answer says so, and so does its exit status.
+    let mut ask = std::process::Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    ask.args(["status", "--json", "--socket"]).arg(sim.folder().join("run/daemon.sock"));
+    let said = poll("the call is unknown in status", || {
+        let said = ask.output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let hangs = status["gpus"][0]["hangs"] == true;
+        hangs.then_some((said.status.code(), status["unknown"].clone()))
+    });
+    assert_eq!(said.0, Some(2), "{said:?}");
+    assert_eq!(said.1[0]["reason"], "nvml-call-timeout", "{said:?}");
+    assert_eq!(said.1[0]["call"], "nvmlDeviceGetAccountingPids", "{said:?}");
     sim.fault("heal");
+    poll("it is known again", || {
+        let known = ask.output().unwrap();
+        (known.status.code() == Some(0)).then_some(())
+    });
     let billed = billed(&sim, daemon, GapCause::NvmlCallTimeout);
     assert!(billed.causes(0).contains(&"nvml-call-timeout"));
 }

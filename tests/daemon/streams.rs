@@ -151,12 +151,7 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
     });
     let billed = text(&all.by(ROOT, &["--format", "line"]).stdout);
     assert_eq!(logged, figures(&billed));
-    let files = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path());
-    let is_archive = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("archive-")
-    };
-    let archives: Vec<PathBuf> = files.filter(is_archive).collect();
+    let archives = archives_of(&state);
     assert!(!archives.is_empty());
     let check = journal_command(0, &["check", "--state-dir", state.to_str().unwrap()]);
     let said = text(&check.stdout);
@@ -171,6 +166,26 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
     for path in archives {
         std::fs::remove_file(path).unwrap();
     }
+    says_what_is_gone(&all);
+    let check = journal_command(0, &["check", "--state-dir", state.to_str().unwrap()]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(said.contains("NOT HERE: entries 1 to 4096 were archived"), "{said}");
+    daemon.stop();
+}
+
+/// Every archive beside a journal.
+fn archives_of(state: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path());
+    let is_archive = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("archive-")
+    };
+    files.filter(is_archive).collect()
+}
+
+/// Every form of a bill says that entries were archived and that the archive is not here.
+fn says_what_is_gone(all: &Asking) {
     let rest = all.json((ONE, ONE), &[]);
     assert_eq!(rest["settlements_total"], 1, "what was booked since");
     let said = rest["unknown"].to_string();
@@ -189,11 +204,6 @@ fn what_was_archived_is_on_the_bill_and_what_is_gone_is_said() {
         assert!(said.contains("were archived, and no archive is here"), "{said}");
         assert_eq!(output.status.code(), Some(2));
     }
-    let check = journal_command(0, &["check", "--state-dir", state.to_str().unwrap()]);
-    let said = text(&check.stdout);
-    assert_eq!(check.status.code(), Some(2), "{said}");
-    assert!(said.contains("NOT HERE: entries 1 to 4096 were archived"), "{said}");
-    daemon.stop();
 }
 
 fn journal_command(uid: u32, words: &[&str]) -> std::process::Output {

@@ -184,6 +184,7 @@ impl Reader {
             holders,
             dead_rows: self.harvest.dead_rows(),
             dead_rows_max: self.harvest.dead_rows_max(),
+            unread_rows: self.harvest.unread_rows(),
             unknowns: seen.unknowns,
             cost: ReadCost::default(),
             disagreement: None,

@@ -67,6 +67,8 @@ pub struct ReadOutcome {
     pub dead_rows: Option<usize>,
     /// The most ever seen.
     pub dead_rows_max: usize,
+    /// Dead rows that this read was the first to read.
+    pub unread_rows: usize,
     /// What could not be said.
     pub unknowns: Vec<Unknown>,
     /// What it cost.
@@ -395,6 +397,7 @@ impl<'library> Reader<'library> {
             holders,
             dead_rows: self.harvest.dead_rows(),
             dead_rows_max: self.harvest.dead_rows_max(),
+            unread_rows: self.harvest.unread_rows(),
             unknowns: seen.unknowns,
             cost: self.calls.take_cost(),
             disagreement,

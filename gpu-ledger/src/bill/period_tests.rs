@@ -134,7 +134,7 @@ fn an_end_in_the_future_is_taken_as_far_as_the_journal_reaches_and_no_further() 
     for (asked, option) in [
         (asked("2026-11-30", "2026-12-01T07:00:01Z"), "--until 2026-12-01 07:00:01 UTC"),
         (asked("2026-12-02", ""), "--since 2026-12-02 00:00:00 UTC"),
-        (whole("2027"), "--since 2027-01-01 00:00:00 UTC"),
+        (whole("2027"), "the period from 2027-01-01 00:00:00 UTC"),
     ] {
         let refused = here.period(&asked).unwrap_err().to_string();
         let why = "lies in the future (it is 2026-11-30 05:00:00 UTC, and the journal reaches to \

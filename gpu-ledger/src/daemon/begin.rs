@@ -11,12 +11,15 @@ use super::fresh::Fresh;
 use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
-use super::socket::{CALLS_MAX, Socket};
+use super::resumed::ResumedMeters;
+use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::journal::draft::{Drafter, Left};
+use crate::journal::draft::{Drafter, Earlier, Left};
+use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
@@ -42,21 +45,18 @@ impl Daemon {
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
         let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
+        let head = recovered.head.seq;
+        let (tally, sums) = summing(&config, &dir, (boot, &clock), &left.earlier, head)?;
         let over = drafter.resume(left.earlier, &left.last_seen, since);
         let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
         let queue = Arc::new(Queue::new(config.journal.queue_length));
-        let tally = tally::Shared::default();
-        let sums = tally.start(dir.clone(), recovered.head.seq)?;
-        let tell = move |at, news| {
-            // It ends with the process alone.
-            let _ = sums.send((at, news));
-        };
+        // Its thread ends with the process alone.
+        let tell = move |entered| drop(sums.send(entered));
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
         let group = Arc::new(Mutex::new(config.socket.group.clone()));
         let (caller, calls) = mpsc::channel(CALLS_MAX);
         let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
-        let socket =
-            socket.inspect_err(|error| tracing::error!("nobody can ask this daemon: {error}")).ok();
+        let socket = socket.inspect_err(tell_deaf).ok();
         let (marks, meters) = (every(config.mark_interval), every(config.metrics.interval));
         let mut daemon = Self {
             options: options.clone(),
@@ -73,6 +73,9 @@ impl Daemon {
             tally,
             board: meters::Board::default(),
             meters,
+            page_written: None,
+            has_stopped: false,
+            began: since,
             forgotten_told: BTreeSet::new(),
             marks,
             driver_retry: Instant::now() + DRIVER_RETRY_MIN,
@@ -88,7 +91,6 @@ impl Daemon {
             beats_told: 0,
             ends_on_loss: false,
         };
-        daemon.take_over_meters();
         daemon.listen().await?;
         // That nobody looked goes first: what was entered last says up to when somebody did.
         daemon.keep(down.into_iter().collect());
@@ -126,6 +128,26 @@ impl Daemon {
         self.observer.want_reads(true, true);
         self.turn(None)
     }
+}
+
+/// Begins to sum, with the counters where the page of an earlier run left them.
+fn summing(
+    config: &Config,
+    dir: &StateDir,
+    (boot, clock): (BootId, &Clock),
+    earlier: &[Earlier],
+    head: u64,
+) -> std::io::Result<(tally::Shared, tally::Sender)> {
+    let tally = tally::Shared::default();
+    let sums = tally.start(dir.clone(), head)?;
+    if let Some(resumed) = ResumedMeters::of_file(config, dir, (boot, clock.now()), earlier, head) {
+        resumed.apply(&mut tally.lock(), clock.now());
+    }
+    Ok((tally, sums))
+}
+
+fn tell_deaf(error: &SocketError) {
+    tracing::error!("nobody can ask this daemon: {error}");
 }
 
 fn tracer_options(config: &Config) -> TracerOptions {

@@ -33,6 +33,7 @@ impl Daemon {
         if !self.writer.is_finished() {
             self.queue.abandon();
         }
+        self.publish_last().await;
         let (condition, waiting) =
             (self.writer.progress.borrow().condition.clone(), self.queue.length());
         match condition {

@@ -1,20 +1,24 @@
 //! The meters, as they are published: to a text file, and to whoever asks on the loopback.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
 
 use super::Daemon;
-use super::tally::{boot_of, label_of};
+use super::tally::{boot_of, label_of, wall_of};
 use crate::accounting::Row;
 use crate::host::News;
 use crate::metrics::health::Health;
 use crate::metrics::listener::{Listener, Published, Publisher};
-use crate::metrics::{EventCount, GpuMeters, Meters, QueueMeters, held_in, textfile};
+use crate::metrics::{EventCount, GpuMeters, Meters, QueueMeters, textfile};
 use crate::unit::Ms;
 use crate::unknown::{Observed, UnknownReason};
 
-/// Dead rows that the driver keeps.
-const DEAD_ROWS_MAX: u64 = 128;
+/// How long the end waits for the text file's disk.
+const PAGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was last published.
 #[derive(Clone, Debug)]
@@ -38,6 +42,12 @@ impl Board {
     }
 }
 
+fn write_page(path: &Path, text: &str) {
+    if let Err(error) = textfile::write(path, text) {
+        tracing::error!("{error}");
+    }
+}
+
 impl Daemon {
     /// Serves the meters, where that was asked for.
     pub(super) async fn listen(&self) -> anyhow::Result<()> {
@@ -48,18 +58,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// What a scraper has seen before must not fall.
-    pub(super) fn take_over_meters(&self) {
-        let Some(path) = &self.config.metrics.textfile else { return };
-        match textfile::read(path) {
-            Ok(Some(text)) => {
-                let mut tally = self.tally.lock();
-                for (gpu, account, floor) in held_in(&text) {
-                    tally.held.raise(&gpu, &account, floor);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!("{error}"),
+    /// Metering begins with a GPU that is found.
+    pub(super) fn begin_metering(&self) {
+        let now = self.clock.now().boot;
+        let mut tally = self.tally.lock();
+        for gpu in self.observer.host().gpus().keys() {
+            tally.held.begin(gpu, now);
         }
     }
 
@@ -81,18 +85,32 @@ impl Daemon {
     }
 
     /// Publishes the meters as they are now.
-    pub(super) fn publish(&self) {
+    pub(super) fn publish(&mut self) {
         let meters = self.meters();
         let metrics = meters.text().ok();
-        if let (Some(path), Some(text)) = (self.config.metrics.textfile.clone(), metrics.clone()) {
-            // A disk may be slow.
-            drop(tokio::task::spawn_blocking(move || {
-                if let Err(error) = textfile::write(&path, &text) {
-                    tracing::error!("{error}");
-                }
-            }));
+        // One after the other: on a slow disk an older page must not take the place of a newer one.
+        let is_free = self.page_written.as_ref().is_none_or(JoinHandle::is_finished);
+        let path = self.config.metrics.textfile.clone().filter(|_| is_free);
+        if let (Some(path), Some(text)) = (path, metrics.clone()) {
+            self.page_written = Some(tokio::task::spawn_blocking(move || write_page(&path, &text)));
         }
         self.board.set(Published { metrics, health: meters.health });
+    }
+
+    /// Publishes the last page: that of a daemon that has ended in order says so. Of one that was killed its
+    /// age alone does.
+    pub(super) async fn publish_last(&mut self) {
+        self.has_stopped = true;
+        if let Some(written) = self.page_written.take() {
+            // A disk that hangs keeps its old page.
+            if tokio::time::timeout(PAGE_PATIENCE, written).await.is_err() {
+                return;
+            }
+        }
+        self.publish();
+        if let Some(written) = self.page_written.take() {
+            let _ = tokio::time::timeout(PAGE_PATIENCE, written).await;
+        }
     }
 
     fn meters(&self) -> Meters {
@@ -111,11 +129,11 @@ impl Daemon {
             }
             let why = gpu.unknowns.first().map_or(UnknownReason::DriverNotReady, |one| one.reason);
             let known = |value: Option<u64>| value.map_or(Observed::Unknown(why), Observed::Known);
-            let rows = gpu.dead_rows.and_then(|rows| u64::try_from(rows).ok());
+            let margin = gpu.eviction_margin_rows(host.touches_watched());
             let age = good.and_then(|good| now.boot.since(good.ended.boot));
             let open = good.and_then(|_| u64::try_from(gpu.open.len()).ok());
             let meters = GpuMeters {
-                eviction_margin_rows: known(rows.map(|rows| DEAD_ROWS_MAX.saturating_sub(rows))),
+                eviction_margin_rows: known(margin),
                 good_read_age: age
                     .map_or(Observed::Unknown(why), |ns| Observed::Known(Ms(ns / 1_000_000))),
                 accounting_on: good
@@ -124,6 +142,10 @@ impl Daemon {
             };
             gpus.insert(uuid.clone(), meters);
         }
+        // Also of GPUs that are not here now: their counters stay.
+        let held_until = tally.held.frontiers();
+        let held_until =
+            held_until.map(|(gpu, until)| (gpu.clone(), wall_of(until, now))).collect();
         let held = tally.held.counts();
         let held = held.map(|(gpu, label, count)| ((gpu.clone(), Arc::clone(label)), count));
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -141,7 +163,10 @@ impl Daemon {
         );
         let kind = self.observer.driver_facts().filter(|_| self.observer.driver().is_some());
         Meters {
+            made_at: now.wall,
             held: held.collect(),
+            held_until,
+            held_journal_head: tally.held_head,
             folded_accounts: tally.held.folded_accounts(),
             // Without the journal's own sums these would be those of this run alone.
             unattributed: if tally.is_whole { tally.unattributed.clone() } else { BTreeMap::new() },

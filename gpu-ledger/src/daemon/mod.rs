@@ -26,6 +26,7 @@ mod places;
 mod queue;
 mod ready;
 mod request;
+mod resumed;
 mod rows;
 mod signals;
 mod socket;
@@ -59,7 +60,7 @@ use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::config::{CONFIG_DEFAULT, Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
@@ -120,10 +121,16 @@ struct Daemon {
     tally: tally::Shared,
     board: meters::Board,
     meters: Interval,
+    /// The page that is being written to the text file.
+    page_written: Option<tokio::task::JoinHandle<()>>,
+    /// It has ended in order; what is published now is the last.
+    has_stopped: bool,
     /// What was logged of what is dropped under a bound.
     forgotten_told: BTreeSet<Forgotten>,
     marks: Interval,
     readiness: Readiness,
+    /// Since when this run watches.
+    began: Stamp,
     /// When the driver is tried again.
     driver_retry: Instant,
     /// How long after the last time.
@@ -153,6 +160,7 @@ impl Daemon {
         if let Some(facts) = self.observer.driver_facts() {
             self.drafter.driver(facts);
         }
+        self.begin_metering();
     }
 
     fn driver_missing(&mut self, unknown: &Unknown) {

@@ -41,6 +41,7 @@ pub(crate) fn offline_status(
             device_touch_off_because: None,
             event_gaps: None,
             events_lost: None,
+            journal_gaps: None,
         },
         gpus: Vec::new(),
         open: Vec::new(),

@@ -71,6 +71,7 @@ impl Daemon {
                 let entered = self.writer.progress.borrow().marked;
                 if entered.is_some_and(|entered| entered.boot >= mark.boot) {
                     self.readiness = Readiness::Told;
+                    self.publish();
                     self.manager.tell("READY=1\nSTATUS=watching");
                     tracing::info!("watching");
                 } else if self.queue.length() == 0 && made.elapsed() >= MARKS_APART {

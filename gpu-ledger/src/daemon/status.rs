@@ -1,5 +1,6 @@
 //! How everything is: what `status` and `live` answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,14 +12,13 @@ use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::{Busy, Row};
 use crate::clock::Stamp;
+use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
+use crate::metrics::GapCount;
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
-
-/// Dead rows that the driver keeps (`accounting::harvest`).
-const DEAD_ROWS_MAX: u64 = 128;
 
 /// Everything, in the form `gpu-ledger/schema/status.v1.schema.json`.
 #[derive(Serialize, Debug)]
@@ -50,15 +50,34 @@ pub(crate) struct DaemonStatus {
 
 #[derive(Serialize, Debug)]
 pub(crate) struct CoverageStatus {
+    /// Since when the run that answers, or the last one, watches.
     pub(crate) began: Option<String>,
     pub(crate) until: Option<String>,
     pub(crate) process_events: Option<bool>,
     pub(crate) device_touch: Option<bool>,
     pub(crate) device_touch_off_because: Option<String>,
-    /// Times in this boot in which process events were not received, lost ones included.
+    /// Times in this run in which process events were not received, lost ones included.
     pub(crate) event_gaps: Option<usize>,
     /// Events that were lost; null where a loss could not be counted.
     pub(crate) events_lost: Option<u64>,
+    /// Every gap that stands in the journal, by cause; null before they are summed, and where no daemon does it.
+    pub(crate) journal_gaps: Option<Vec<GapSum>>,
+}
+
+/// Gaps of one cause, whenever they were.
+#[derive(Serialize, Debug)]
+pub(crate) struct GapSum {
+    pub(crate) cause: GapCause,
+    pub(crate) count: u64,
+    pub(crate) length_ms: Ms,
+}
+
+impl GapSum {
+    fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
+        let gaps = gaps.iter();
+        gaps.map(|(cause, gap)| Self { cause: *cause, count: gap.count, length_ms: gap.length })
+            .collect()
+    }
 }
 
 #[derive(Serialize, Debug)]
@@ -69,7 +88,9 @@ pub(crate) struct GpuStatus {
     pub(crate) accounting_on: Option<bool>,
     pub(crate) last_good_read: Option<String>,
     pub(crate) last_good_read_age_ms: Option<Ms>,
+    /// Dead rows that the driver keeps; a full store of them is its usual state on a busy host.
     pub(crate) dead_rows: Option<usize>,
+    /// How many more it can take before one goes unread.
     pub(crate) eviction_margin_rows: Option<u64>,
     pub(crate) open_rows: usize,
     pub(crate) released: bool,
@@ -258,23 +279,29 @@ impl Daemon {
 
     fn coverage_status(&self, host: &Host) -> CoverageStatus {
         let coverage = host.coverage();
-        let lost = coverage.gaps.iter().filter(|gap| gap.cause == GapCause::EventLost);
+        // That nobody watched before this run is no gap of it, but one of the journal.
+        let of_run = |gap: &&Gap| gap.cause != GapCause::AgentDown && gap.to.boot > self.began.boot;
+        let gaps = coverage.gaps.iter().filter(of_run);
+        let lost = gaps.clone().filter(|gap| gap.cause == GapCause::EventLost);
         let events_lost = lost.map(|gap| gap.size).sum();
+        let tally = self.tally.lock();
+        let journal_gaps = tally.is_whole.then(|| GapSum::all(&tally.gaps));
         let off = self.observer.touch_off_because();
         CoverageStatus {
-            began: Some(rfc3339(coverage.start.wall)),
+            began: Some(rfc3339(self.began.wall)),
             until: Some(rfc3339(coverage.end.wall)),
             process_events: Some(self.observer.sees_events()),
             device_touch: Some(off.is_none()),
             device_touch_off_because: off,
-            event_gaps: Some(coverage.gaps.len()),
+            event_gaps: Some(gaps.count()),
             events_lost,
+            journal_gaps,
         }
     }
 
     fn gpu_status(&self, gpu: &GpuRows, now: Stamp) -> GpuStatus {
         let good = gpu.sight.last_good();
-        let margin = gpu.dead_rows.and_then(|rows| u64::try_from(rows).ok());
+        let touches_watched = self.observer.host().touches_watched();
         GpuStatus {
             uuid: gpu.facts.uuid.clone(),
             index: gpu.facts.index,
@@ -283,7 +310,7 @@ impl Daemon {
             last_good_read: good.map(|window| rfc3339(window.ended.wall)),
             last_good_read_age_ms: good.and_then(|window| age(window.ended, now)),
             dead_rows: gpu.dead_rows,
-            eviction_margin_rows: margin.map(|rows| DEAD_ROWS_MAX.saturating_sub(rows)),
+            eviction_margin_rows: gpu.eviction_margin_rows(touches_watched),
             open_rows: gpu.open.len(),
             released: self.observer.released().contains(&gpu.facts.uuid),
             hangs: gpu.is_stalled(),
@@ -332,6 +359,7 @@ impl Daemon {
         };
         let events = self.lacks.iter().map(ToString::to_string);
         Health::of(&Vitals {
+            has_stopped: self.has_stopped,
             // At the start nothing can have been read yet.
             read_ages: if self.readiness.is_reading() { Vec::new() } else { read_ages.collect() },
             driver_lacks: self.driver_lack.as_ref().map(ToString::to_string),

@@ -42,11 +42,12 @@ pub(crate) fn status_text(status: &Value) -> String {
     ));
     if status.pointer("/coverage/event_gaps").is_some_and(Value::is_number) {
         page.line(&format!(
-            "  {} gaps in process events, {} events lost",
+            "  {} gaps in process events since then, {} events lost",
             text("/coverage/event_gaps"),
             text("/coverage/events_lost")
         ));
     }
+    write_journal_gaps(&mut page, status);
     if let Some(Value::String(why)) = status.pointer("/coverage/device_touch_off_because") {
         page.wrapped("  device-touch off: ", &safe(why));
     }
@@ -82,6 +83,22 @@ pub(crate) fn status_text(status: &Value) -> String {
     page.text
 }
 
+/// Every gap in the journal, by cause.
+fn write_journal_gaps(page: &mut Page, status: &Value) {
+    if !status.pointer("/coverage/journal_gaps").is_some_and(Value::is_array) {
+        return;
+    }
+    let gaps = list(status, "/coverage/journal_gaps");
+    if gaps.is_empty() {
+        return page.line("  no gap in the journal");
+    }
+    let words = gaps.into_iter().map(|gap| {
+        let (count, cause) = (word(gap.get("count")), word(gap.get("cause")));
+        format!("{count} {cause} ({})", time(gap.get("length_ms")))
+    });
+    page.wrapped("  gaps in the journal: ", &words.collect::<Vec<_>>().join(", "));
+}
+
 /// A GPU, and below it who holds it.
 fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
     let of = |name: &str| word(gpu.get(name));
@@ -97,7 +114,7 @@ fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
         page.line("  HANGS: a driver call about it has not come back");
     }
     page.line(&format!(
-        "  last good read {} ago, room for {} rows before it evicts one",
+        "  last good read {} ago, room for {} rows before one goes unread",
         time(gpu.get("last_good_read_age_ms")),
         of("eviction_margin_rows")
     ));
@@ -230,6 +247,10 @@ mod tests {
             "coverage": {
                 "began": when, "until": when, "event_gaps": 12_345, "events_lost": null,
                 "device_touch_off_because": name,
+                "journal_gaps": [
+                    { "cause": "agent-down", "count": 3, "length_ms": 12_345 },
+                    { "cause": "rows-possibly-evicted", "count": 1_000_000, "length_ms": 86_400_000 },
+                ],
             },
             "gpus": [{
                 "uuid": "GPU-0", "index": 0, "name": name, "accounting_on": false,
@@ -265,7 +286,7 @@ mod tests {
     fn a_status_reads_in_hours_and_sizes_with_a_busy_range() {
         let page = status_text(&status("llama-server"));
         for line in [
-            "  last good read 24:00:00 ago, room for unknown rows before it evicts one",
+            "  last good read 24:00:00 ago, room for unknown rows before one goes unread",
             "  OPEN          llama-server               pid 4194303  so far 1000:00:00",
             "      since 2026-11-30T07:36:50.339Z",
             "      memory 140.4 GiB (peak 1 MiB), busy 999:43:20 to 1000:00:00",
@@ -276,6 +297,9 @@ mod tests {
             "      memory 3.0 GiB; on no bill",
             "  NOT WELL no-daemon: llama-server",
             "note 2026-11-30T07:36:50.339Z llama-server",
+            "  12345 gaps in process events since then, unknown events lost",
+            "  gaps in the journal: 3 agent-down (12.345 s), 1000000 rows-possibly-evicted",
+            "      (24:00:00)",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");

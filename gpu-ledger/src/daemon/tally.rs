@@ -11,7 +11,7 @@ use crate::billing::JournalFiles;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::journal::Figures;
-use crate::journal::entry::{Entry, SettlementFigures};
+use crate::journal::entry::{Change, Correction, Entry, SettlementFigures};
 use crate::journal::store::{StateDir, StoreError};
 use crate::metrics::GapCount;
 use crate::metrics::held::{HeldMeter, LABEL_UNATTRIBUTED};
@@ -29,17 +29,19 @@ pub(super) enum News {
     Booked(Booked),
     /// A gap.
     Gap(Gap),
+    /// What the entry of this number had open is over, and will not settle.
+    Ended(u64),
 }
 
 /// A settlement that is on the disk.
 #[derive(Clone, Debug)]
 pub(super) struct Booked {
-    gpu: GpuUuid,
-    key: Option<RowKey>,
-    read_at: Stamp,
-    account: Account,
-    held: Ms,
-    dispute: Option<DisputeReason>,
+    pub(super) gpu: GpuUuid,
+    pub(super) key: Option<RowKey>,
+    pub(super) read_at: Stamp,
+    pub(super) account: Account,
+    pub(super) held: Ms,
+    pub(super) dispute: Option<DisputeReason>,
 }
 
 /// The sums.
@@ -51,8 +53,12 @@ pub(super) struct Tally {
     pub(super) settlements: u64,
     pub(super) unattributed: BTreeMap<(GpuUuid, NamelessReason), Ms>,
     pub(super) gaps: BTreeMap<GapCause, GapCount>,
-    /// Of this run: counters begin anew with the daemon, and where a text file has them, go on from there.
+    /// Counters begin anew with the daemon, and where a text file has them, go on from there.
     pub(super) held: HeldMeter,
+    /// Number of the last entry that is in them.
+    pub(super) held_head: u64,
+    /// Rows that an earlier run left open, by the number of their entry.
+    pub(super) resumed: BTreeMap<u64, RowKey>,
 }
 
 /// Shared by the loop, which tells what is open, and the thread, which tells what was booked.
@@ -60,7 +66,10 @@ pub(super) struct Tally {
 pub(super) struct Shared(Arc<Mutex<Tally>>);
 
 /// Where the writer sends what it entered.
-pub(super) type Sender = mpsc::SyncSender<(Stamp, Vec<News>)>;
+pub(super) type Sender = mpsc::SyncSender<Entered>;
+
+/// What one transaction entered: when, up to which number, and what of it is summed.
+pub(super) type Entered = (Stamp, u64, Vec<News>);
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Tally> {
@@ -70,7 +79,8 @@ impl Shared {
 
     /// Starts the thread. `until`: number of the last entry before this run.
     pub(super) fn start(&self, dir: StateDir, until: u64) -> std::io::Result<Sender> {
-        let (sender, receiver) = mpsc::sync_channel::<(Stamp, Vec<News>)>(WAITING_MAX);
+        let (sender, receiver) = mpsc::sync_channel::<Entered>(WAITING_MAX);
+        self.lock().held_head = until;
         let shared = self.clone();
         let thread = std::thread::Builder::new().name("journal-sums".to_owned());
         thread.spawn(move || {
@@ -79,8 +89,8 @@ impl Shared {
                 // The lines and meters that need them are then left out.
                 Err(error) => tracing::warn!(%error, "the journal's sums cannot be read"),
             }
-            while let Ok((at, news)) = receiver.recv() {
-                let line = shared.lock().take(at, &news);
+            while let Ok((at, head, news)) = receiver.recv() {
+                let line = shared.lock().take(at, head, &news);
                 if let Some(line) = line {
                     // Nobody may read it.
                     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -118,13 +128,16 @@ impl News {
         match figures {
             Figures::Settlement(settlement) => Some(Self::Booked(Booked::of(settlement))),
             Figures::Gap(gap) => Some(Self::Gap(gap.clone())),
+            Figures::Correction(Correction { of, change: Change::Ended { .. } }) => {
+                Some(Self::Ended(*of))
+            }
             _ => None,
         }
     }
 }
 
 impl Booked {
-    fn of(settlement: &SettlementFigures) -> Self {
+    pub(super) fn of(settlement: &SettlementFigures) -> Self {
         Self {
             gpu: settlement.gpu.clone(),
             key: settlement.key(),
@@ -143,6 +156,12 @@ pub(super) fn boot_of(wall: WallUs, reading: Stamp) -> BootNs {
     reading.boot.minus_ns(earlier_us.saturating_mul(1_000))
 }
 
+/// Where a moment of the boot clock lies on the wall clock, seen from a reading of both.
+pub(super) fn wall_of(boot: BootNs, reading: Stamp) -> WallUs {
+    let earlier_us = reading.boot.0.saturating_sub(boot.0) / 1_000;
+    WallUs(reading.wall.0.saturating_sub(earlier_us))
+}
+
 /// The label of an account.
 pub(super) fn label_of(account: &Account) -> Arc<str> {
     match account.unattributed() {
@@ -153,20 +172,30 @@ pub(super) fn label_of(account: &Account) -> Arc<str> {
 
 impl Tally {
     fn begin(&mut self, before: Self) {
-        let held = std::mem::take(&mut self.held);
-        *self = Self { is_whole: true, held, ..before };
+        let (held, resumed) = (std::mem::take(&mut self.held), std::mem::take(&mut self.resumed));
+        *self = Self { is_whole: true, held, held_head: self.held_head, resumed, ..before };
     }
 
     /// Adds what a transaction entered; the line, where it booked something.
-    fn take(&mut self, at: Stamp, news: &[News]) -> Option<String> {
+    pub(super) fn take(&mut self, at: Stamp, head: u64, news: &[News]) -> Option<String> {
         let mut booked_any = false;
         for one in news {
             self.add(one);
-            if let News::Booked(booked) = one {
-                booked_any = true;
-                self.meter(booked);
+            match one {
+                News::Booked(booked) => {
+                    booked_any = true;
+                    self.meter(booked);
+                }
+                News::Ended(of) => {
+                    // Of a row that this run saw running, the loss itself was told.
+                    if let Some(key) = self.resumed.remove(of) {
+                        self.held.lose(&key);
+                    }
+                }
+                News::Gap(_) => {}
             }
         }
+        self.held_head = self.held_head.max(head);
         (booked_any && self.is_whole).then(|| journal_line(at.wall, &self.totals))
     }
 
@@ -192,16 +221,27 @@ impl Tally {
                 let length = gap.to.wall.ms().saturating_sub(gap.from.wall.ms());
                 count.length = Ms(count.length.0.saturating_add(length));
             }
+            News::Ended(_) => {}
         }
     }
 
-    fn meter(&mut self, booked: &Booked) {
+    /// A row that was booked ran before, as far as the counters know.
+    pub(super) fn meter_open(&mut self, booked: &Booked) {
+        if let Some(key) = &booked.key {
+            let from = boot_of(key.start, booked.read_at);
+            self.held.open(key, &label_of(&booked.account), from);
+        }
+    }
+
+    /// A row was booked.
+    pub(super) fn meter(&mut self, booked: &Booked) {
         let Some(key) = &booked.key else { return };
         if booked.dispute.is_some() {
             self.held.lose(key);
             return;
         }
         let from = boot_of(key.start, booked.read_at);
-        self.held.settle(key, &label_of(&booked.account), from, booked.held);
+        let span = (from, booked.held);
+        self.held.settle(key, &label_of(&booked.account), span, booked.read_at.boot);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::queue::{Queue, Taken};
-use super::tally::News;
+use super::tally::{Entered, News};
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
 use crate::journal::draft::{Bound, Settlements};
@@ -79,13 +79,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts it. `booked` gets, after each transaction, what it entered that is summed.
+    /// Starts it. `booked` gets, after each transaction, up to which number it entered, and what is summed.
     pub(super) fn start(
         store: Store,
         boot: BootId,
         clock: Clock,
         queue: Arc<Queue>,
-        booked: impl FnMut(Stamp, Vec<News>) + Send + 'static,
+        booked: impl FnMut(Entered) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (sender, progress) = watch::channel(Progress {
             acknowledged: 0,
@@ -124,7 +124,7 @@ struct Writing {
     queue: Arc<Queue>,
     hand: Hand,
     sender: watch::Sender<Progress>,
-    booked: Box<dyn FnMut(Stamp, Vec<News>) + Send>,
+    booked: Box<dyn FnMut(Entered) + Send>,
 }
 
 /// What is asked of the journal while drafts are bound.
@@ -211,6 +211,7 @@ impl Writing {
         let took = Duration::from_nanos(now.mono_ns.saturating_sub(began.mono_ns));
         self.tell_well(now)?;
         let end = self.store.end();
+        let head = end.head.seq;
         self.sender.send_modify(|progress| {
             if let Some(note) = done.acknowledged {
                 progress.acknowledged = progress.acknowledged.max(note);
@@ -225,8 +226,8 @@ impl Writing {
             progress.reoffered = progress.reoffered.saturating_add(count(reoffered));
             progress.conflicts = progress.conflicts.saturating_add(count(conflicts));
         });
-        if !entered.is_empty() {
-            (self.booked)(now, entered);
+        if entries > 0 {
+            (self.booked)((now, head, entered));
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ mod followed;
 mod gaps;
 mod input;
 mod join;
+mod margin;
 mod note;
 mod processes;
 mod rows;
@@ -37,6 +38,7 @@ pub use awaited::Wanted;
 pub use gaps::GAPS_MAX;
 pub use input::{Drained, HostSettings, Lost, Resumed};
 pub use join::{ANCESTORS_MAX, Standing};
+pub use margin::MARGIN_WINDOW_NS;
 pub use note::{Ancestor, Bearer, Forgotten, NamedCgroup, News, Note, Opened, Settled, Whose};
 pub use processes::TOUCHING_MAX;
 pub use rows::GpuRows;
@@ -239,7 +241,7 @@ impl Host {
 
     fn stalled(&mut self, stall: Stall) {
         if let Some(gpu) = self.gpus.get_mut(&stall.gpu) {
-            gpu.stalls();
+            gpu.stalls(stall.unknown());
         }
         self.note_unknown(&stall.unknown());
         self.push(Some(News::Stalled(stall)));

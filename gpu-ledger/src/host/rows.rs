@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gaps;
+use super::margin::Margin;
 use crate::accounting::busy::SampleLoss;
 use crate::accounting::calls::ReadCost;
 use crate::accounting::driver::GpuFacts;
@@ -44,6 +45,7 @@ pub struct GpuRows {
     pub dead_rows_max: Option<usize>,
     /// Dead rows in the last list; `None` before one.
     pub dead_rows: Option<usize>,
+    margin: Margin,
     /// Who holds the device was asked, and answered.
     holders_answered: bool,
     /// Exits of processes that had touched this GPU since the last request; `None` after a loss.
@@ -121,6 +123,7 @@ impl GpuRows {
             accounting_off: false,
             dead_rows_max: None,
             dead_rows: None,
+            margin: Margin::default(),
             holders_answered: false,
             touching_exits: Some(0),
             exits_since_list: Some(0),
@@ -163,9 +166,12 @@ impl GpuRows {
         self.accounting_off || self.unknowns.iter().any(for_now)
     }
 
-    /// A call was found to hang.
-    pub(super) fn stalls(&mut self) {
+    /// A call was found to hang: what it would have told is not known, from now on.
+    pub(super) fn stalls(&mut self, unknown: Unknown) {
         self.stalled = true;
+        if !self.unknowns.contains(&unknown) {
+            self.unknowns.push(unknown);
+        }
         self.sight.stalls();
     }
 
@@ -222,6 +228,16 @@ impl GpuRows {
         sized.collect()
     }
 
+    /// How many more dead rows the driver could have taken before it evicted one that was not read, when it
+    /// came closest to that in the last [`super::MARGIN_WINDOW_NS`]; `None` before the first list. Exits seen since
+    /// the last list may each have left a row, where it is known which processes touched the GPU;
+    /// elsewhere lists alone can say.
+    #[must_use]
+    pub fn eviction_margin_rows(&self, touches_watched: bool) -> Option<u64> {
+        let died_since = self.exits_since_list.filter(|_| touches_watched);
+        self.margin.rows(died_since.unwrap_or(0))
+    }
+
     /// Whether the driver names this minor number for the device file. `true` where it does not say.
     pub(super) fn is_minor(&self, minor: u32) -> bool {
         self.facts.minor.known().is_none_or(|known| *known == minor)
@@ -246,6 +262,7 @@ impl GpuRows {
         let merged = gaps::bound(self.sight.found_mut(), 0);
         if outcome.listing == ListingState::Listed {
             self.exits_since_list = Some(0);
+            self.margin.take(outcome.window.began.boot, outcome.unread_rows);
         }
         self.cost.add(&outcome.cost);
         self.reads = self.reads.saturating_add(1);
@@ -396,6 +413,8 @@ impl GpuRows {
     pub(super) fn given_back(&mut self, at: Stamp) {
         self.reach = Reach::GivenBack(self.released().unwrap_or(at));
         self.stalled = false;
+        // Nobody waits for that call any more.
+        self.unknowns.retain(|unknown| unknown.reason != UnknownReason::NvmlCallTimeout);
     }
 
     /// It was opened again: everything is asked for.

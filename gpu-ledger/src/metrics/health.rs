@@ -13,6 +13,8 @@ const READ_INTERVAL_MS: u64 = 5_000;
 /// Why something is not well: a closed list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HealthReason {
+    /// The daemon has ended in order: this is its last word, and nothing is watched.
+    Stopped,
     /// A GPU was not read for longer than [`READS_MISSED_MAX`] intervals.
     ReaderStale,
     /// No driver can be read at all.
@@ -28,6 +30,7 @@ pub enum HealthReason {
 impl HealthReason {
     /// Every reason.
     pub const ALL: &'static [Self] = &[
+        Self::Stopped,
         Self::ReaderStale,
         Self::DriverUnavailable,
         Self::EventsUnavailable,
@@ -39,6 +42,7 @@ impl HealthReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Stopped => "stopped",
             Self::ReaderStale => "reader-stale",
             Self::DriverUnavailable => "driver-unavailable",
             Self::EventsUnavailable => "events-unavailable",
@@ -57,6 +61,8 @@ impl fmt::Display for HealthReason {
 /// What health depends on.
 #[derive(Clone, Debug)]
 pub struct Vitals {
+    /// The daemon has ended.
+    pub has_stopped: bool,
     /// How long ago each GPU's last good read ended. One that was released on request is left out: it
     /// is not read on purpose.
     pub read_ages: Vec<(GpuUuid, Observed<Ms>)>,
@@ -89,6 +95,9 @@ impl Health {
     #[must_use]
     pub fn of(vitals: &Vitals) -> Self {
         let mut reasons = Vec::new();
+        if vitals.has_stopped {
+            reasons.push((HealthReason::Stopped, "the daemon was told to end, and did".to_owned()));
+        }
         for (gpu, age) in &vitals.read_ages {
             let limit = READ_INTERVAL_MS.saturating_mul(READS_MISSED_MAX);
             match age {
@@ -144,6 +153,7 @@ mod tests {
 
     fn well() -> Vitals {
         Vitals {
+            has_stopped: false,
             read_ages: vec![(GpuUuid("GPU-a".into()), Observed::Known(Ms(30_000)))],
             driver_lacks: None,
             events_lack: None,
@@ -168,6 +178,7 @@ mod tests {
     #[test]
     fn every_reason_can_occur_and_has_its_own_word() {
         let ill = Vitals {
+            has_stopped: true,
             read_ages: vec![(GpuUuid("GPU-a".into()), Observed::Unknown(UnknownReason::GpuLost))],
             driver_lacks: Some("no library".to_owned()),
             events_lack: Some("no\nBTF".to_owned()),
@@ -181,6 +192,6 @@ mod tests {
         let seen: Vec<HealthReason> =
             ill.reasons.iter().chain(&read_only.reasons).map(|(reason, _)| *reason).collect();
         assert_eq!(seen, HealthReason::ALL);
-        assert_eq!(ill.to_string().lines().count(), 4, "one line a reason");
+        assert_eq!(ill.to_string().lines().count(), 5, "one line a reason");
     }
 }

@@ -104,39 +104,51 @@ impl Default for HeldMeter {
 }
 
 impl HeldMeter {
-    /// Begins metering a GPU, from `at` on, with what is known from before: the union of each
-    /// account's spans up to `at`, in the order in which the journal first names the accounts (who has a
-    /// label keeps it). After a restart `at` is the last moment that the journal covers, or boot where
-    /// the machine restarted too; rows that the journal has open are given to [`HeldMeter::open`] next.
-    /// A GPU that is never begun begins with its first advance; one that has begun stays as it is.
-    pub fn begin(
+    /// Begins metering a GPU, from `at` on, where nothing is known from before: every counter begins at 0, and
+    /// rows that run count from then on. A GPU that is never begun begins with its first advance; one that
+    /// has begun stays as it is.
+    pub fn begin(&mut self, gpu: &GpuUuid, at: BootNs) {
+        let gpu = self.gpu(gpu);
+        if gpu.frontier.is_none() {
+            gpu.begin(at.0 / MS, at.0 / MS);
+        }
+    }
+
+    /// Goes on metering a GPU where an earlier run of the daemon stopped: it had counted these up to `until`. No
+    /// counter ever falls, and what they add up to stays what it was. It is `now`: what was held between
+    /// `until` and now is counted as an adjustment where it is more than passes from here on, since a
+    /// scraper that read the last page until now must not see it arrive at once.
+    ///
+    /// To be called before anything else is said of the GPU; then [`Self::open`] for each row that was
+    /// counted as open, and what became known since.
+    pub fn resume(
         &mut self,
         gpu: &GpuUuid,
-        at: BootNs,
-        sums: impl IntoIterator<Item = (Arc<str>, Ms)>,
+        (until, now): (BootNs, BootNs),
+        counts: impl IntoIterator<Item = (Arc<str>, HeldCount)>,
     ) {
         if self.gpu(gpu).frontier.is_some() {
             return;
         }
-        for (account, sum) in sums {
-            let label = self.label_of(&account);
+        for (label, count) in counts {
+            // Of those that shared a label it is not known any more how many they were.
+            let label = if *label == *LABEL_OTHER { label } else { self.label_of(&label) };
             let account = self.gpu(gpu).account(label);
-            account.base = account.base.saturating_add(i128::from(sum.0));
-            account.counted = account.counted.saturating_add(i128::from(sum.0));
-            account.count.held = plus(account.count.held, sum.0);
+            let sum = i128::from(count.held.0)
+                .saturating_add(i128::from(count.adjusted_up.0))
+                .saturating_sub(i128::from(count.adjusted_down.0));
+            (account.base, account.counted, account.count) = (sum, sum, count);
         }
-        self.gpu(gpu).begin(at.0 / MS, at.0 / MS);
+        let until = until.min(now);
+        self.gpu(gpu).begin(until.0 / MS, now.0 / MS);
     }
 
-    /// What a scraper has seen before must not fall: the counter starts at `floor` at least, and what
-    /// it then has too much is an adjustment.
-    pub fn raise(&mut self, gpu: &GpuUuid, account: &Arc<str>, floor: Ms) {
-        let label = self.label_of(account);
-        let count = &mut self.gpu(gpu).account(label).count;
-        if let Some(lacks) = floor.0.checked_sub(count.held.0) {
-            count.held = floor;
-            count.adjusted_down = plus(count.adjusted_down, lacks);
-        }
+    /// Up to where the counters of each GPU have counted; of one that has not begun nothing is told.
+    pub fn frontiers(&self) -> impl Iterator<Item = (&GpuUuid, BootNs)> {
+        self.gpus.iter().filter_map(|(gpu, meter)| {
+            let frontier = meter.frontier?;
+            Some((gpu, BootNs(frontier.saturating_mul(MS))))
+        })
     }
 
     /// A row runs, since `from`. Said again with another account, it moves there.
@@ -148,17 +160,34 @@ impl HeldMeter {
         gpu.account(label).open.insert(key.clone(), from.0 / MS);
     }
 
-    /// A row was booked: its span replaces what it accrued while it was open. One that reaches into the
-    /// future (a wrapped time, a stepped clock) counts up to the present.
-    pub fn settle(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs, held: Ms) {
+    /// A row runs that an earlier run had not counted yet: what it held before [`Self::resume`]'s `until` is in none
+    /// of the counters.
+    pub fn open_uncounted(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs) {
+        self.open(key, account, from);
+        let label = self.label_of(account);
+        let account = self.gpu(&key.gpu).account(label);
+        let before = account.horizon.saturating_sub(from.0 / MS);
+        account.count.unplaced = plus(account.count.unplaced, before);
+    }
+
+    /// A row was booked that a read had `seen` final: its span replaces what it accrued while it was open. One that
+    /// reaches into the future (a wrapped time, a stepped clock) counts up to that read.
+    pub fn settle(
+        &mut self,
+        key: &RowKey,
+        account: &Arc<str>,
+        (from, held): (BootNs, Ms),
+        seen: BootNs,
+    ) {
         let label = self.label_of(account);
         let gpu = self.gpu(&key.gpu);
         let was_open = gpu.close(key);
-        let present = gpu.frontier.map(|_| gpu.told.saturating_add(DELAY_MS));
         let account = gpu.account(label);
         let from = from.0 / MS;
         let end = from.saturating_add(held.0);
-        let to = present.map_or(end, |present| end.min(present.max(from)));
+        // Both edges are cut to the millisecond.
+        let present = (seen.0 / MS).saturating_add(1);
+        let to = end.min(present.max(from));
         account.count.unplaced = plus(account.count.unplaced, end.saturating_sub(to));
         // Of an open row, the time before the horizon is in the base.
         if !was_open {

@@ -31,12 +31,20 @@ impl HeldMeter {
     }
 }
 
+/// Late enough for every span.
+const LATER: BootNs = BootNs(u64::MAX);
+
+/// Counters of an earlier run.
+fn had(held: u64) -> HeldCount {
+    HeldCount { held: Ms(held), ..HeldCount::default() }
+}
+
 const HOUR: u64 = 3_600_000;
 
 #[test]
 fn a_process_of_an_hour_is_flat_and_nothing_arrives_at_its_exit() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     let (began, ended) = (60_300, 60_300 + HOUR);
     let (mut before, mut steps) = (0, BTreeMap::<u64, u64>::new());
     for now in (0..ended + 60_000).step_by(250) {
@@ -45,7 +53,7 @@ fn a_process_of_an_hour_is_flat_and_nothing_arrives_at_its_exit() {
             meter.open(&key(1), &account("train"), at(began));
         }
         if now == ended - 300 + 2_250 {
-            meter.settle(&key(1), &account("train"), at(began), Ms(HOUR));
+            meter.settle(&key(1), &account("train"), (at(began), Ms(HOUR)), LATER);
         }
         meter.to(now);
         if now % 15_000 == 0 {
@@ -63,7 +71,7 @@ fn a_process_of_an_hour_is_flat_and_nothing_arrives_at_its_exit() {
 #[test]
 fn many_processes_of_one_account_are_one_second_a_second() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     for pid in 0..50 {
         meter.open(&key(pid), &account("workers"), at(u64::from(pid)));
     }
@@ -75,10 +83,10 @@ fn many_processes_of_one_account_are_one_second_a_second() {
 #[test]
 fn short_jobs_that_are_learnt_after_their_end_are_counted_whole() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     for job in 0..1_000_u32 {
         let from = u64::from(job) * 50;
-        meter.settle(&key(job), &account("whisper"), at(from), Ms(5));
+        meter.settle(&key(job), &account("whisper"), (at(from), Ms(5)), LATER);
         meter.to(from + 900);
     }
     meter.to(1_000_000);
@@ -88,7 +96,7 @@ fn short_jobs_that_are_learnt_after_their_end_are_counted_whole() {
 #[test]
 fn time_in_which_nothing_could_be_read_does_not_arrive_at_once() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     meter.open(&key(1), &account("a"), at(0));
     for now in (0..=20_000).step_by(250) {
         meter.to(now);
@@ -108,15 +116,15 @@ fn time_in_which_nothing_could_be_read_does_not_arrive_at_once() {
 #[test]
 fn a_settlement_that_differs_from_what_accrued_is_an_adjustment() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     meter.open(&key(1), &account("a"), at(0));
     meter.to(30_000);
-    meter.settle(&key(1), &account("a"), at(0), Ms(12_000));
+    meter.settle(&key(1), &account("a"), (at(0), Ms(12_000)), LATER);
     meter.to(40_000);
     let count = meter.count("a");
     assert_eq!((count.held, count.adjusted_down), (Ms(20_000), Ms(8_000)));
     // Another row fills time that the counter has passed without it.
-    meter.settle(&key(2), &account("a"), at(15_000), Ms(3_000));
+    meter.settle(&key(2), &account("a"), (at(15_000), Ms(3_000)), LATER);
     meter.to(40_250);
     assert_eq!((meter.count("a").held, meter.count("a").adjusted_up), (Ms(20_000), Ms(3_000)));
 }
@@ -124,7 +132,7 @@ fn a_settlement_that_differs_from_what_accrued_is_an_adjustment() {
 #[test]
 fn a_row_that_is_named_late_moves_to_its_account() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     meter.open(&key(1), &account(LABEL_UNATTRIBUTED), at(0));
     meter.to(30_000);
     meter.open(&key(1), &account("a"), at(0));
@@ -138,7 +146,7 @@ fn a_row_that_is_named_late_moves_to_its_account() {
 #[test]
 fn corrections_have_counters_of_their_own() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), [(account("a"), Ms(5_000)), (account("b"), Ms(1))]);
+    meter.resume(&gpu(), (at(0), at(0)), [(account("a"), had(5_000)), (account("b"), had(1))]);
     meter.correct(&gpu(), &account("a"), Ms(700), Ms(0));
     meter.correct(&gpu(), &account("b"), Ms(0), Ms(700));
     meter.to(60_000);
@@ -148,26 +156,30 @@ fn corrections_have_counters_of_their_own() {
 }
 
 #[test]
-fn a_restart_goes_on_from_the_journal_and_counts_the_time_it_was_down() {
+fn a_restart_goes_on_from_where_the_counters_stood() {
     let mut meter = HeldMeter::default();
-    // Covered up to 100 s, down until 160 s; 90 s were held by then, and the row is open still.
-    meter.begin(&gpu(), at(100_000), [(account("a"), Ms(90_000))]);
-    meter.raise(&gpu(), &account("a"), Ms(90_020));
+    // Counted up to 100 s, started again at 160 s; the row has been open since 10 s.
+    let before = HeldCount { held: Ms(90_020), adjusted_down: Ms(20), ..HeldCount::default() };
+    meter.resume(&gpu(), (at(100_000), at(160_000)), [(account("a"), before)]);
     meter.open(&key(1), &account("a"), at(10_000));
-    meter.to(160_000);
+    assert_eq!(meter.count("a"), before);
+    meter.to(163_000);
+    // Three seconds have passed on the counters; the rest was held while nobody counted.
     let count = meter.count("a");
-    assert_eq!((count.held, count.adjusted_down), (Ms(90_020 + 50_000), Ms(20)));
-    meter.settle(&key(1), &account("a"), at(10_000), Ms(145_000));
+    assert_eq!((count.held, count.adjusted_up), (Ms(90_020 + 3_000), Ms(50_000)));
+    assert_eq!((count.adjusted_down, count.unplaced), (Ms(20), Ms(0)));
+    meter.settle(&key(1), &account("a"), (at(10_000), Ms(145_000)), LATER);
     meter.to(200_000);
-    assert_eq!(meter.count("a").held, Ms(90_020 + 55_000));
-    assert_eq!(meter.count("a").unplaced, Ms(0));
+    let count = meter.count("a");
+    assert_eq!(count.held.0 + count.adjusted_up.0 - count.adjusted_down.0, 145_000);
+    assert_eq!(count.unplaced, Ms(0));
 }
 
 #[test]
 fn what_was_held_before_metering_began_is_told_apart() {
     let mut meter = HeldMeter::default();
     meter.open(&key(1), &account("a"), at(0));
-    meter.settle(&key(2), &account("b"), at(0), Ms(5_000));
+    meter.settle(&key(2), &account("b"), (at(0), Ms(5_000)), LATER);
     meter.to(HOUR);
     meter.to(HOUR + 1_000);
     assert_eq!(meter.count("a").held, Ms(1_000), "three thousand seconds did not arrive");
@@ -177,9 +189,9 @@ fn what_was_held_before_metering_began_is_told_apart() {
 #[test]
 fn a_row_that_reaches_into_the_future_does_not_count_for_ever() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
+    meter.begin(&gpu(), at(0));
     meter.to(50_000);
-    meter.settle(&key(1), &account("a"), at(45_000), Ms(u64::MAX));
+    meter.settle(&key(1), &account("a"), (at(45_000), Ms(u64::MAX)), at(59_999));
     for now in (50_250..200_000).step_by(250) {
         meter.to(now);
     }
@@ -188,15 +200,32 @@ fn a_row_that_reaches_into_the_future_does_not_count_for_ever() {
 }
 
 #[test]
+fn a_row_counts_whole_however_long_ago_the_last_page_was() {
+    let mut meter = HeldMeter::default();
+    meter.begin(&gpu(), at(0));
+    meter.to(15_000);
+    // Pages are made every quarter of a minute, which is longer than the counters trail.
+    meter.settle(&key(1), &account("a"), (at(26_000), Ms(3_000)), at(29_100));
+    meter.to(30_000);
+    meter.to(45_000);
+    assert_eq!(meter.count("a"), HeldCount { held: Ms(3_000), ..HeldCount::default() });
+}
+
+#[test]
 fn two_hundred_accounts_have_a_label_and_keep_it() {
     let mut meter = HeldMeter::default();
-    meter.begin(&gpu(), at(0), []);
-    meter.settle(&key(0), &account(LABEL_OTHER), at(0), Ms(1));
+    meter.begin(&gpu(), at(0));
+    meter.settle(&key(0), &account(LABEL_OTHER), (at(0), Ms(1)), LATER);
     for pid in 1..=300 {
-        meter.settle(&key(pid), &account(&format!("a{pid}")), at(u64::from(pid) * 10), Ms(5));
+        meter.settle(
+            &key(pid),
+            &account(&format!("a{pid}")),
+            (at(u64::from(pid) * 10), Ms(5)),
+            LATER,
+        );
     }
-    meter.settle(&key(301), &account("a3"), at(3_500), Ms(5));
-    meter.settle(&key(302), &account(LABEL_UNATTRIBUTED), at(3_600), Ms(5));
+    meter.settle(&key(301), &account("a3"), (at(3_500), Ms(5)), LATER);
+    meter.settle(&key(302), &account(LABEL_UNATTRIBUTED), (at(3_600), Ms(5)), LATER);
     meter.to(60_000);
     assert_eq!(meter.count("a3").held, Ms(10));
     assert_eq!(meter.count(LABEL_UNATTRIBUTED).held, Ms(5));
@@ -210,13 +239,13 @@ fn two_hundred_accounts_have_a_label_and_keep_it() {
 fn intervals_that_are_summed_up_change_no_count() {
     let run = |intervals_max| {
         let mut meter = HeldMeter { intervals_max, ..HeldMeter::default() };
-        meter.begin(&gpu(), at(0), []);
+        meter.begin(&gpu(), at(0));
         meter.open(&key(9_999), &account("a"), at(70_000));
         for job in 0..5_000_u32 {
-            meter.settle(&key(job), &account("a"), at(u64::from(job) * 20), Ms(7));
+            meter.settle(&key(job), &account("a"), (at(u64::from(job) * 20), Ms(7)), LATER);
             meter.to(u64::from(job) * 20 + 8);
         }
-        meter.settle(&key(9_999), &account("a"), at(70_000), Ms(25_000));
+        meter.settle(&key(9_999), &account("a"), (at(70_000), Ms(25_000)), LATER);
         meter.to(200_000);
         meter.count("a")
     };
@@ -283,8 +312,8 @@ proptest! {
         let names = ["a", "b", "c"];
         let mut meter = HeldMeter::default();
         let mut model = Model { frontier: began, ..Model::default() };
-        let known = names.iter().zip(sums).map(|(name, sum)| (account(name), Ms(sum)));
-        meter.begin(&gpu(), at(began), known);
+        let known = names.iter().zip(sums).map(|(name, sum)| (account(name), had(sum)));
+        meter.resume(&gpu(), (at(began), at(began)), known);
         for (base, sum) in model.base.iter_mut().zip(sums) {
             *base = i128::from(sum);
         }
@@ -300,7 +329,7 @@ proptest! {
                 }
                 Step::Settle { pid, account: of, age, held } => {
                     let (from, held) = ((now - age.min(now)) / 100 * 100, held / 100 * 100);
-                    meter.settle(&key(pid), &account(names[usize::from(of)]), at(from), Ms(held));
+                    meter.settle(&key(pid), &account(names[usize::from(of)]), (at(from), Ms(held)), at(now + DELAY_MS - 1));
                     model.open.remove(&pid);
                     let to = (from + held).min(now + DELAY_MS);
                     model.settled[usize::from(of)].push((from, to));

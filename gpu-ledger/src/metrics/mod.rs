@@ -12,22 +12,30 @@ mod intervals;
 pub mod listener;
 mod page;
 mod render;
+mod resumed;
 pub mod textfile;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::calls::ReadCost;
-use crate::unit::{GpuUuid, Ms};
+use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 use health::Health;
 use held::HeldCount;
+pub use resumed::{HeldGpu, HeldPage};
 
 /// Everything that is shown at one moment.
 #[derive(Clone, Debug)]
 pub struct Meters {
+    /// When all this was so.
+    pub made_at: WallUs,
     /// The counters of [`held::HeldMeter`], by GPU and account label.
     pub held: BTreeMap<(GpuUuid, Arc<str>), HeldCount>,
+    /// Up to when they count, by GPU.
+    pub held_until: BTreeMap<GpuUuid, WallUs>,
+    /// Number of the last journal entry that is in them.
+    pub held_journal_head: u64,
     /// Accounts that share a label.
     pub folded_accounts: usize,
     /// Settled time without a name, since the journal began.
@@ -77,7 +85,8 @@ pub struct EventCount {
 /// The state of one GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GpuMeters {
-    /// Dead rows that the driver can still take before it evicts the oldest of the last read.
+    /// Dead rows that the driver could still have taken before it evicted one that was not read, when it came
+    /// closest to that in the last minute.
     pub eviction_margin_rows: Observed<u64>,
     /// How long ago the last good read ended.
     pub good_read_age: Observed<Ms>,
@@ -106,12 +115,6 @@ impl Meters {
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         render::text(self)
     }
-}
-
-/// The held counters in a text of [`Meters::text`], by GPU and account label: what a scraper has seen
-/// last, for [`held::HeldMeter::raise`]. Lines of others are passed over.
-pub fn held_in(text: &str) -> impl Iterator<Item = (GpuUuid, Arc<str>, Ms)> {
-    render::held_in(text)
 }
 
 /// The `Content-Type` of [`Meters::text`].

@@ -9,12 +9,20 @@ use prometheus_client::registry::Registry;
 
 use super::Meters;
 use super::health::HealthReason;
-use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns};
+use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns, seconds_of_us};
 use crate::unit::{GpuUuid, Ms};
 use crate::unknown::{GapCause, Observed};
 
 /// The counter that a scraper's history is made of.
-const HELD: &str = "held_seconds";
+pub(super) const HELD: &str = "held_seconds";
+/// What it missed or has too much.
+pub(super) const ADJUSTMENT: &str = "settlement_adjustment_seconds";
+/// What is in neither.
+pub(super) const BEFORE_METERING: &str = "held_before_metering_seconds";
+/// Up to when they count.
+pub(super) const HELD_UNTIL: &str = "held_until_timestamp_seconds";
+/// Up to which entry.
+pub(super) const HELD_HEAD: &str = "held_journal_head";
 
 pub(super) fn text(meters: &Meters) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
@@ -22,34 +30,6 @@ pub(super) fn text(meters: &Meters) -> Result<String, fmt::Error> {
     let mut text = String::new();
     prometheus_text::encode(&mut text, &registry)?;
     Ok(text)
-}
-
-/// The held counters in a text of ours, by GPU and account: what a scraper has seen last.
-pub(super) fn held_in(text: &str) -> impl Iterator<Item = (GpuUuid, Arc<str>, Ms)> {
-    let begin = format!("{PREFIX}_{HELD}_total{{gpu=\"");
-    text.lines().filter_map(move |line| {
-        let (gpu, rest) = line.strip_prefix(begin.as_str())?.split_once("\",account=\"")?;
-        let (account, value) = rest.rsplit_once("\"} ")?;
-        let value: f64 = value.parse().ok()?;
-        // Rounded to the ms that it was made of.
-        let ms = format!("{value:.3}").replace('.', "").parse().ok()?;
-        let account = unescape(account);
-        Some((GpuUuid(gpu.into()), Arc::from(account), Ms(ms)))
-    })
-}
-
-/// A label's value as it was: `\\`, `\"` and `\n` stand for one character each.
-fn unescape(value: &str) -> String {
-    let mut characters = value.chars();
-    let mut plain = String::with_capacity(value.len());
-    while let Some(character) = characters.next() {
-        if character == '\\' {
-            plain.extend(characters.next().map(|c| if c == 'n' { '\n' } else { c }));
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
 }
 
 /// The meters, as the library collects them.
@@ -86,15 +66,27 @@ impl Shown {
             })
         });
         page.counters(
-            "settlement_adjustment_seconds",
+            ADJUSTMENT,
             "What held_seconds_total missed (up) or has too much (down), by late settlements and corrections.",
             adjusted,
         )?;
         let unplaced = all().filter(|(_, count)| count.unplaced != Ms::ZERO);
         page.counters(
-            "held_before_metering_seconds",
+            BEFORE_METERING,
             "Settled time from before metering began or from the future, in none of the other counters.",
             unplaced.map(|(labels, count)| (labels, seconds_of(count.unplaced))),
+        )?;
+        let until = self.0.held_until.iter();
+        let until = until.map(|(gpu, at)| (vec![("gpu", gpu.to_string())], seconds_of_us(*at)));
+        page.gauges(
+            HELD_UNTIL,
+            "Up to when held_seconds_total has counted, in seconds since 1970.",
+            until,
+        )?;
+        page.gauges(
+            HELD_HEAD,
+            "Number of the last journal entry that is in held_seconds_total.",
+            [(Labels::new(), self.0.held_journal_head)],
         )?;
         let folded = u64::try_from(self.0.folded_accounts).unwrap_or(u64::MAX);
         page.gauges(
@@ -169,7 +161,7 @@ impl Shown {
         let all = || self.0.gpus.iter().map(|(gpu, meters)| (of(gpu), meters));
         page.observed_gauges(
             "eviction_margin_rows",
-            "Dead rows that the driver can take before it evicts one that was not read.",
+            "Dead rows that the driver could still have taken before it evicted one that was not read, at the closest of the last minute.",
             all().map(|(labels, gpu)| (labels, gpu.eviction_margin_rows.clone())),
         )?;
         let age = all().map(|(labels, gpu)| {
@@ -219,6 +211,11 @@ impl Shown {
             "unknown",
             "What cannot be said at present, by reason.",
             self.0.unknown.iter().map(|reason| (vec![("reason", reason.to_string())], 1_u64)),
+        )?;
+        page.gauges(
+            "page_timestamp_seconds",
+            "When this page was made, in seconds since 1970: one that grows old has nobody who writes it.",
+            [(Labels::new(), seconds_of_us(self.0.made_at))],
         )?;
         page.gauges(
             "healthy",

@@ -5,7 +5,8 @@ use super::*;
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
-use crate::metrics::{EventCount, GapCount, GpuMeters, QueueMeters};
+use crate::metrics::{EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters};
+use crate::unit::WallUs;
 use crate::unknown::{NamelessReason, UnknownReason};
 
 fn gpu() -> GpuUuid {
@@ -30,10 +31,13 @@ fn meters() -> Meters {
         latency_counts,
     };
     Meters {
+        made_at: WallUs(1_796_040_500_250_000),
         held: BTreeMap::from([
             ((gpu(), Arc::from("ollama")), count),
             ((gpu(), Arc::from("a\"b\\c\nd")), HeldCount { held: Ms(1), ..HeldCount::default() }),
         ]),
+        held_until: BTreeMap::from([(gpu(), WallUs(1_796_040_490_000_001))]),
+        held_journal_head: 41,
         folded_accounts: 2,
         unattributed: BTreeMap::from([((gpu(), NamelessReason::AgentDown), Ms(896_825))]),
         gaps: BTreeMap::from([(GapCause::EventLost, GapCount { count: 2, length: Ms(1_500) })]),
@@ -116,16 +120,27 @@ fn what_is_not_known_is_absent_and_said_to_be() {
 }
 
 #[test]
-fn milliseconds_survive_the_way_to_the_scraper_and_back() {
+fn counters_survive_the_way_to_the_scraper_and_back() {
     for ms in [0, 1, 999, 1_001, 86_400_001, 3_155_760_000_123, 99_999_999_999_999] {
         let mut meters = meters();
-        let count = HeldCount { held: Ms(ms), ..HeldCount::default() };
-        meters.held = BTreeMap::from([((gpu(), Arc::from("a\"b\\c\nd")), count)]);
+        let count = HeldCount {
+            held: Ms(ms),
+            adjusted_up: Ms(ms / 3),
+            adjusted_down: Ms(ms / 7),
+            unplaced: Ms(ms / 11),
+        };
+        let other = HeldCount { held: Ms(1), ..HeldCount::default() };
+        let tricky: Arc<str> = Arc::from("a\"b\\c\nd\",direction=\"up\"} 7");
+        let counts = BTreeMap::from([(tricky, count), (Arc::from("other"), other)]);
+        let held = counts.iter().map(|(label, count)| ((gpu(), Arc::clone(label)), *count));
+        meters.held = held.collect();
+        let until = WallUs(1_796_040_500_000_000 + ms % 1_000_000);
+        meters.held_until = BTreeMap::from([(gpu(), until)]);
+        meters.held_journal_head = ms;
         let text = meters.text().unwrap();
-        let back: Vec<_> = held_in(&text).collect();
-        assert_eq!(back, [(gpu(), Arc::from("a\"b\\c\nd"), Ms(ms))], "{text}");
+        let gpus = BTreeMap::from([(gpu(), HeldGpu { until, counts })]);
+        assert_eq!(HeldPage::of(&text), Some(HeldPage { journal_head: ms, gpus }), "{text}");
     }
-    assert_eq!(held_in("# HELP x\ngpu_ledger_held_seconds_total{gpu=\"GPU-a").count(), 0);
 }
 
 #[test]

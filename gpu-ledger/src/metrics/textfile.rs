@@ -82,7 +82,7 @@ fn fill(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// The file as it stands, `None` where there is none: what a scraper has seen last, for
-/// [`super::held::HeldMeter::raise`].
+/// [`super::HeldPage`].
 pub fn read(path: &Path) -> Result<Option<String>, TextfileError> {
     let failed = |source| TextfileError::File { path: path.to_path_buf(), source };
     let flags = i32::try_from(OFlags::NOFOLLOW.bits())

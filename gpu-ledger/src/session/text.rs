@@ -333,7 +333,7 @@ fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
                 page,
                 "  GPU {}: at most {seen} of {DEAD_ROWS_KEPT} dead rows seen at once{}",
                 gpu.gpu_index,
-                if seen >= DEAD_ROWS_KEPT { ": EVICTION HAS BEGUN" } else { "" }
+                if seen >= DEAD_ROWS_KEPT { ", the oldest give way" } else { "" }
             )?,
             None => writeln!(page, "  GPU {}: rows unknown", gpu.gpu_index)?,
         }

@@ -33,9 +33,13 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> b
     let full = now.dead_at_most >= DEAD_ROWS_MAX;
     let mut verdict = Verdict::default();
     let (mut survivor, mut witness) = (None, false);
-    let mut absent = Vec::new();
+    let (mut absent, mut unfound) = (Vec::new(), Vec::new());
     let mut replaced_as_seen = false;
     for (place, was) in last.iter().enumerate() {
+        // It was still there when the list was taken: neither a witness nor missing.
+        if now.left.contains_key(&was.row.pid) {
+            continue;
+        }
         match now.states.get(&was.row.pid) {
             Some(PidState::Dead(dead)) if was.is(&dead.row) => {
                 survivor = survivor.or(Some(place));
@@ -47,17 +51,26 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> b
             }
             // The question failed: neither a witness nor missing.
             Some(PidState::Unread) => {}
+            // It went after the list was taken, or a later span of its pid did. Which of the two it was, and
+            // whether in turn or with all the others, nobody can say.
+            Some(PidState::Gone) if !now.is_all_gone() => unfound.push(was.clone()),
+            Some(PidState::Live(row)) if !now.showed_running(was.row.pid, row) => {
+                unfound.push(was.clone());
+            }
             Some(PidState::Live(_) | PidState::Gone) | None => absent.push((place, was.clone())),
         }
     }
     // Younger rows still listed than all that are missing: the store's own order of eviction.
     let in_order = survivor.is_some_and(|first| absent.iter().all(|(place, _)| *place < first));
+    let in_turn = absent.is_empty() || full && in_order;
     verdict.cause = if full && !witness {
+        Some(GapCause::RowsPossiblyEvicted)
+    } else if !in_turn {
+        Some(GapCause::ClearedOrReset)
+    } else if !unfound.is_empty() {
         Some(GapCause::RowsPossiblyEvicted)
     } else if full && in_order {
         None
-    } else if !absent.is_empty() {
-        Some(GapCause::ClearedOrReset)
     } else if survivor.is_none() && !verdict.gone_for_good.is_empty() && !replaced_as_seen {
         Some(GapCause::RowOverwritten)
     } else {
@@ -65,7 +78,7 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> b
     };
     verdict.witnessed = survivor.is_some();
     let evicted_in_order = verdict.cause.is_none();
-    for (_, was) in absent {
+    for was in absent.into_iter().map(|(_, was)| was).chain(unfound) {
         if evicted_in_order {
             verdict.gone_for_good.push(was);
         } else {

@@ -73,6 +73,7 @@ pub struct Harvest {
     /// The same where something can have been.
     exits_unwitnessed: u64,
     dead_rows_max: usize,
+    unread_rows: usize,
     /// The next list hands out what was handed out before.
     again: Option<Again>,
 }
@@ -141,6 +142,7 @@ impl Harvest {
             exits_owed: 0,
             exits_unwitnessed: 0,
             dead_rows_max: 0,
+            unread_rows: 0,
             again: None,
         }
     }
@@ -194,8 +196,10 @@ impl Harvest {
         let Some(last) = self.last.as_ref().filter(|_| !sweep && !self.dead_rows_hidden) else {
             return listed.into_iter().filter(unasked).collect();
         };
+        // One that was gone is asked for again.
+        let found = last.dead.iter().enumerate().filter(|(_, dead)| !dead.left);
         let places: BTreeMap<Pid, usize> =
-            last.dead.iter().enumerate().map(|(place, dead)| (dead.row.pid, place)).collect();
+            found.map(|(place, dead)| (dead.row.pid, place)).collect();
         let mut ask = twice;
         let (mut stranger_seen, mut furthest) = (false, None);
         for pid in pids {
@@ -324,14 +328,22 @@ impl Harvest {
         &self.gpu
     }
 
-    /// Dead rows in the store at the last complete list; `None` before one.
+    /// Dead rows in the store at the last complete list; `None` before one. Rows that died while the list was
+    /// read are read with those that they evicted, which can be more together than the store holds.
     #[must_use]
     pub fn dead_rows(&self) -> Option<usize> {
-        self.last.as_ref().map(|last| last.dead.len())
+        self.last.as_ref().map(|last| last.dead.len().min(DEAD_ROWS_MAX))
     }
 
-    /// The most dead rows ever seen in the store. What is left to [`DEAD_ROWS_MAX`] was the margin
-    /// to the first eviction.
+    /// Dead rows in the store at the last list that had not been read before it, those that were there before
+    /// anyone looked left out. They are its youngest: one of them is evicted unread when there are more of
+    /// them than [`DEAD_ROWS_MAX`].
+    #[must_use]
+    pub const fn unread_rows(&self) -> usize {
+        self.unread_rows
+    }
+
+    /// The most dead rows ever seen in the store; at [`DEAD_ROWS_MAX`] every further one evicts the oldest.
     #[must_use]
     pub const fn dead_rows_max(&self) -> usize {
         self.dead_rows_max

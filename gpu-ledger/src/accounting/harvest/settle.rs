@@ -109,15 +109,21 @@ impl Harvest {
     fn hand_out(&mut self, now: &Listed, window: Window, out: &mut Observation) {
         let last = self.last.as_ref().map_or(&[][..], |last| &last.dead);
         let known: BTreeMap<Pid, &Row> = last.iter().map(|was| (was.row.pid, &was.row)).collect();
+        // A question that failed may have been about a row that died since, too.
+        let is_unread = |(pid, state): &(&Pid, &PidState)| {
+            matches!(state, PidState::Unread) && !known.contains_key(pid)
+        };
+        self.unread_rows = now.states.iter().filter(is_unread).count();
         let mut news = now.dead();
         news.retain(|dead| {
             let row = &dead.row;
             self.tells_again(row.pid, row.start) || known.get(&row.pid).copied() != Some(row)
         });
-        for DeadRow { row, before_list } in news {
+        for DeadRow { row, before_list, .. } in news {
             let final_row = FinalRow { row: row.clone(), seen: window, busy: None };
             let Some((key, start)) = row.key().zip(row.start) else {
                 if self.nameless.get(&row.pid) != Some(&row) {
+                    self.unread_rows += usize::from(before_list);
                     self.nameless.insert(row.pid, row);
                     out.unknowns.push(self.unknown(UnknownReason::NoStartTime));
                     out.findings.push(Finding::NoStartTime(final_row));
@@ -140,6 +146,7 @@ impl Harvest {
                     self.new_rows += u64::from(!counted);
                     // Its exit may be counted with the next read.
                     self.early_rows += u64::from(!before_list && !counted);
+                    self.unread_rows += usize::from(before_list && !before && !counted);
                     out.findings.push(if before {
                         Finding::AlreadyDead(final_row)
                     } else {
@@ -309,8 +316,7 @@ impl Harvest {
         if self.nameless.len() > super::ABSENT_KEYS_MAX {
             self.nameless.retain(|pid, _| now.states.contains_key(pid));
         }
-        let dead = now.dead();
-        // Rows that die while a list is being read can make it longer than the store is.
+        let dead = now.base();
         self.dead_rows_max = self.dead_rows_max.max(dead.len().min(DEAD_ROWS_MAX));
         let was_empty = self.last.as_ref().filter(|last| !last.off_since);
         let empty_since = now

@@ -174,9 +174,10 @@ pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result 
     for gpu in &report.gpus {
         let at = short(report, &gpu.gpu_uuid);
         match gpu.dead_rows_last {
+            // The usual state of a busy host: what went unread is a gap, and stands below.
             Some(seen) if seen >= DEAD_ROWS_KEPT => writeln!(
                 page,
-                "  {at}: {seen} of {DEAD_ROWS_KEPT} dead rows kept: EVICTION HAS BEGUN"
+                "  {at}: all {DEAD_ROWS_KEPT} dead rows kept are in use, the oldest give way"
             )?,
             Some(seen) => {
                 writeln!(

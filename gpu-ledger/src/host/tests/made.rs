@@ -225,6 +225,7 @@ impl World {
             holders: Some(self.holders.iter().map(|pid| holder(*pid)).collect()),
             dead_rows: self.harvest.dead_rows(),
             dead_rows_max: self.harvest.dead_rows_max(),
+            unread_rows: self.harvest.unread_rows(),
             unknowns: seen.unknowns,
             cost: ReadCost::default(),
             disagreement: None,

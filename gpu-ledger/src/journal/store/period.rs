@@ -144,7 +144,7 @@ impl Reading<'_> {
         let mut end = database.recovered(before)?;
         let mut edges = run.iter().peekable();
         database.proven((first.first, last.last), &mut |entry| {
-            end.follow_read(&entry).map_err(|error| database.broken(&error))?;
+            end.follow_read(entry).map_err(|error| database.broken(&error))?;
             if let Some(segment) = edges.next_if(|segment| segment.last == entry.seq)
                 && segment.end != End::of(&end)
             {

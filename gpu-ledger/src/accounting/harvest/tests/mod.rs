@@ -1,6 +1,7 @@
 //! One history per rule.
 
 mod epochs;
+mod evicted_while_read;
 
 use super::model::{Model, handed_out, harvest, row};
 use super::*;

@@ -279,13 +279,16 @@ fn a_journal_that_is_gone_or_replaced_by_an_older_copy_is_not_begun_anew() {
     assert_eq!(Store::open(&folder.dir()).unwrap().1.head.seq, 0);
 }
 
+/// How, and by what.
+type TakesAway<'a> = (&'a str, &'a dyn Fn(&Folder));
+
 /// What is entered into a file that nobody finds again is not acknowledged.
 #[test]
 fn a_journal_that_is_taken_away_while_it_is_written_takes_nothing_more() {
     let rename = |folder: &Folder, name: &str| {
         std::fs::rename(folder.path().join(name), folder.path().join("elsewhere")).unwrap();
     };
-    let takes_away: [(&str, &dyn Fn(&Folder)); 5] = [
+    let takes_away: [TakesAway<'_>; 5] = [
         ("the database is moved", &|folder| rename(folder, "ledger.db")),
         ("another one stands in its place", &|folder| {
             let other = folder.copy();
