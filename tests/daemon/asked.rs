@@ -254,6 +254,32 @@ fn device_touch_that_lacks_its_capability_says_so() {
     assert!(log.contains("device-touch off: CAP_NET_ADMIN is not held"), "{log}");
 }
 
+/// No read shows that it is over; its process is known to be.
+#[test]
+fn what_ended_while_the_driver_hangs_accrues_no_more() {
+    if !can_trace("what_ended_while_the_driver_hangs_accrues_no_more") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let mut server = sim.actor("server.py");
+    server.told("open 0");
+    let accrued = || status(&sim)["open"][0]["accrued_ms"].as_u64();
+    poll("it is open and accrues", || {
+        let before = accrued()?;
+        accrued().filter(|after| *after > before)
+    });
+    sim.fault("hang nvmlDeviceGetAccountingPids");
+    server.end();
+    poll("its end was seen", || {
+        let before = accrued()?;
+        accrued().filter(|after| *after == before)
+    });
+    sim.fault("heal");
+    daemon.until_booked(1);
+    daemon.stop();
+}
+
 /// Whoever was promised a GPU for an hour has it for an hour, whatever else is given back beside it.
 #[test]
 fn a_release_ends_no_other_one() {

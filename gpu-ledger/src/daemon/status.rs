@@ -11,6 +11,7 @@ use super::writer::Condition;
 use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::{Busy, Row};
+use crate::bill::over_at;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
@@ -383,10 +384,17 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
     let named = attribution.as_ref().and_then(|one| one.named());
     let seen = peer.sees(named.and_then(|named| named.image.user.uid));
     let standing = open.row.as_ref().map(|row| host.standing(row));
+    // Where its process is known to have ended it accrues no more, though no read has shown the row final yet.
+    let exit = match &standing {
+        Some(standing) => standing.ended,
+        None => host.end_of_bearer(open.pid),
+    };
+    let over = over_at(exit, open.last_seen.began.boot, now.boot);
+    let over = over.and_then(|at| host.clock_history().stamp_of(at)).unwrap_or(now);
     let account = standing.map_or_else(|| host.bearer(open.pid).account, |one| one.account);
     let program = named.and_then(|named| crate::identity::Program::of(&named.image.content));
     let holder = gpu.holders.iter().find(|holder| holder.pid == open.pid);
-    let accrued = open.start.map(|start| Ms(now.wall.ms().saturating_sub(start.ms())));
+    let accrued = open.start.map(|start| Ms(over.wall.ms().saturating_sub(start.ms())));
     let busy = busy_so_far(open);
     OpenStatus {
         gpu_uuid: open.gpu.clone(),
@@ -426,6 +434,11 @@ fn memory(holder: &Holder) -> Option<u64> {
 
 fn rowless(host: &Host, peer: Peer, now: Stamp) -> Vec<RowlessStatus> {
     let all = host.gpus().values().flat_map(|gpu| gpu.rowless().map(move |one| (gpu, one)));
+    // One whose process ended is listed until the next read.
+    let ended = |holder: &Holder, since: Stamp| {
+        host.end_of_bearer(holder.pid).is_some_and(|exit| exit >= since.boot)
+    };
+    let all = all.filter(|(_, (holder, since))| !ended(holder, *since));
     all.map(|(gpu, (holder, since))| {
         let bearer = host.bearer(holder.pid);
         let seen = peer.sees(bearer.image.as_ref().and_then(|image| image.user.uid));
