@@ -100,8 +100,7 @@ impl Daemon {
             }
         }
         if let Stage::Entering { mark, until } = self.fresh.stage {
-            let entered = self.writer.progress.borrow().marked;
-            let is_there = entered.is_some_and(|entered| entered.boot >= mark.boot);
+            let is_there = self.writer.progress.borrow().has_mark(mark);
             if is_there || Instant::now() >= until {
                 self.fresh.answer();
             }

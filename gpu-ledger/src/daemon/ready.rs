@@ -68,8 +68,8 @@ impl Daemon {
                 }
             }
             Readiness::Entering { mark, made, told } => {
-                let entered = self.writer.progress.borrow().marked;
-                if entered.is_some_and(|entered| entered.boot >= mark.boot) {
+                let is_there = self.writer.progress.borrow().has_mark(mark);
+                if is_there {
                     self.readiness = Readiness::Told;
                     self.publish();
                     self.manager.tell("READY=1\nSTATUS=watching");

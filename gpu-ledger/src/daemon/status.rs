@@ -385,11 +385,7 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
     let seen = peer.sees(named.and_then(|named| named.image.user.uid));
     let standing = open.row.as_ref().map(|row| host.standing(row));
     // Where its process is known to have ended it accrues no more, though no read has shown the row final yet.
-    let exit = match &standing {
-        Some(standing) => standing.ended,
-        None => host.end_of_bearer(open.pid),
-    };
-    let over = over_at(exit, open.last_seen.began.boot, now.boot);
+    let over = over_at(host.end_of_open(open), open.last_seen.began.boot, now.boot);
     let over = over.and_then(|at| host.clock_history().stamp_of(at)).unwrap_or(now);
     let account = standing.map_or_else(|| host.bearer(open.pid).account, |one| one.account);
     let program = named.and_then(|named| crate::identity::Program::of(&named.image.content));

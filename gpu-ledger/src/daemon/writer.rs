@@ -71,6 +71,13 @@ pub(super) struct Progress {
     pub(super) conflicts: u64,
 }
 
+impl Progress {
+    /// Whether a mark of this run, or a later one, is on the disk.
+    pub(super) fn has_mark(&self, mark: Stamp) -> bool {
+        self.marked.is_some_and(|marked| marked.boot >= mark.boot)
+    }
+}
+
 /// The running writer.
 #[derive(Debug)]
 pub(super) struct Writer {

@@ -169,6 +169,16 @@ impl Host {
         self.processes.lifetimes.get(key)?.ended.map(|ended| ended.at)
     }
 
+    /// When the process of a row that is not read final ended, as far as that is known: by the row's start, or,
+    /// where that is hidden, of whoever bears the pid.
+    #[must_use]
+    pub fn end_of_open(&self, open: &OpenRow) -> Option<BootNs> {
+        match open.row.as_ref().filter(|row| row.start.is_some()) {
+            Some(row) => self.standing(row).ended,
+            None => self.end_of_bearer(open.pid),
+        }
+    }
+
     /// When whoever bore a pid last ended; `None` while it is borne, and where nobody is known.
     #[must_use]
     pub fn end_of_bearer(&self, pid: Pid) -> Option<BootNs> {

@@ -230,12 +230,13 @@ impl GpuRows {
 
     /// How many more dead rows the driver could have taken before it evicted one that was not read, when it
     /// came closest to that in the last [`super::MARGIN_WINDOW_NS`]; `None` before the first list. Exits seen since
-    /// the last list may each have left a row, where it is known which processes touched the GPU;
-    /// elsewhere lists alone can say.
+    /// the last list may each have left a row, where it is known which processes touched the GPU, and `None` where
+    /// nobody can say how many there were; elsewhere lists alone can say.
     #[must_use]
     pub fn eviction_margin_rows(&self, touches_watched: bool) -> Option<u64> {
-        let died_since = self.exits_since_list.filter(|_| touches_watched);
-        self.margin.rows(died_since.unwrap_or(0))
+        let is_counted = touches_watched && self.rows_untouched == 0;
+        let died_since = if is_counted { self.exits_since_list? } else { 0 };
+        self.margin.rows(died_since)
     }
 
     /// Whether the driver names this minor number for the device file. `true` where it does not say.

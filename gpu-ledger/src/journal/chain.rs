@@ -290,7 +290,7 @@ impl Recovered {
 /// # Errors
 /// [`ChainError::Hash`] or [`ChainError::Bytes`].
 pub fn read(kept: Kept<'_>) -> Result<Entry, ChainError> {
-    read_sharing(kept, &Texts::default())
+    read_with(kept, canon::decode)
 }
 
 /// As [`read`], with texts shared with the entries that were read before.
@@ -298,13 +298,20 @@ pub fn read(kept: Kept<'_>) -> Result<Entry, ChainError> {
 /// # Errors
 /// As [`read`].
 pub fn read_sharing(kept: Kept<'_>, texts: &Texts) -> Result<Entry, ChainError> {
+    read_with(kept, |body| canon::decode_sharing(body, texts))
+}
+
+fn read_with(
+    kept: Kept<'_>,
+    decode: impl FnOnce(&[u8]) -> Result<(Moment, Figures), CanonError>,
+) -> Result<Entry, ChainError> {
     let Kept { seq, body, evidence, previous, hash } = kept;
     let broken = |cause| ChainError::Bytes { seq, cause };
     let computed = hash_of(seq, previous, body, evidence).map_err(broken)?;
     if computed != hash {
         return Err(ChainError::Hash { seq, computed, sealed: hash });
     }
-    let (at, figures) = canon::decode_sharing::<(Moment, Figures)>(body, texts).map_err(broken)?;
+    let (at, figures) = decode(body).map_err(broken)?;
     Ok(Entry { seq, at, figures, evidence, previous, hash })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::made::{World, process, row_key, shell, stamp};
+use super::made::{World, gpu, process, row_key, shell, stamp};
 use crate::host::{
     AWAITING_ROW_MAX, Forgotten, GAPS_MAX, HostSettings, JOURNALED_MAX, News, Resumed,
     UNACKNOWLEDGED_MAX, UNKNOWNS_MAX,
@@ -171,4 +171,19 @@ fn of_too_many_rows_left_open_the_oldest_are_dropped() {
     assert_eq!(world.host.journaled().keys().next(), Some(&row_key(100, 20_003)));
     assert_eq!(world.host.forgotten()[&Forgotten::Journaled], 3);
     assert_eq!(world.host.now(), stamp(900_000));
+}
+
+#[test]
+fn how_many_rows_died_while_events_were_lost_is_not_taken_for_none() {
+    let mut world = World::daemon();
+    let margin = |world: &World, touches| world.host.gpus()[&gpu()].eviction_margin_rows(touches);
+    world.read(10_100);
+    assert!(margin(&world, true).is_some());
+    world.loses(10_150, 10_160, 3);
+    world.drain(10_200, &[]);
+    world.advance();
+    assert_eq!(margin(&world, true), None);
+    assert!(margin(&world, false).is_some(), "there lists alone say");
+    world.read(10_300);
+    assert!(margin(&world, true).is_some(), "the next list says it");
 }

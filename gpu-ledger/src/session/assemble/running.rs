@@ -10,7 +10,7 @@ use crate::session::assemble::departed::Holder;
 use crate::session::assemble::{Party, Period};
 use crate::session::report::Open;
 use crate::session::watch::Watch;
-use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, Span, WallUs};
+use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::Observed;
 
 /// One process that holds a GPU now.
@@ -31,7 +31,11 @@ pub(super) fn open_rows(watch: &Watch, period: &Period) -> (Vec<Running>, Vec<Ho
     let (mut running, mut over) = (Vec::new(), Vec::new());
     for gpu in watch.host().gpus().values() {
         for row in &gpu.open {
-            match over_at(exit_of(watch, row), row.last_seen.began.boot, period.last_asked) {
+            match over_at(
+                watch.host().end_of_open(row),
+                row.last_seen.began.boot,
+                period.last_asked,
+            ) {
                 Some(at) => {
                     let cause = gpu.sight.why_unseen();
                     over.push(Holder::of_row(watch, row, (cause, at), identity_of(watch, row)));
@@ -41,14 +45,6 @@ pub(super) fn open_rows(watch: &Watch, period: &Period) -> (Vec<Running>, Vec<Ho
         }
     }
     (running, over)
-}
-
-/// When the process of a row ended, as far as that is known.
-fn exit_of(watch: &Watch, open: &OpenRow) -> Option<BootNs> {
-    match standing_row(open) {
-        Some(row) => watch.host().standing(row).ended,
-        None => watch.host().end_of_bearer(open.pid),
-    }
 }
 
 /// What the driver last said of a row, where that has a start; else a dead row of its pid hides it.
