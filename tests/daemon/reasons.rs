@@ -59,10 +59,15 @@ fn a_row_that_ended_while_no_agent_ran_is_agent_down() {
     assert_eq!(billed.gap("agent-down")["gpu"], serde_json::Value::Null);
 }
 
-/// A daemon that is stopped while more happens than its ring holds.
-fn loses_events<'sim>(sim: &'sim Sim, on_loss: &str) -> (u32, Option<Daemon<'sim>>, String) {
-    let config = format!("ring_size = \"64KiB\"\non_loss = \"{on_loss}\"\n");
-    let mut daemon = watching(Setup::on(sim).config(&config));
+/// A configuration with a ring that a crowd overflows. It holds what the whole machine does: it may overflow
+/// at any other time too, before the daemon is ready among them.
+fn small_ring(on_loss: &str) -> String {
+    format!("ring_size = \"64KiB\"\non_loss = \"{on_loss}\"\n")
+}
+
+/// It is stopped while more happens than its ring holds, until the loss is on the disk; the pid of a job whose
+/// events are among what was lost.
+fn loses_events(sim: &Sim, daemon: &Daemon<'_>) -> u32 {
     daemon.signal(Signal::STOP);
     crowd(400);
     let pid = job(sim, "--ms 30");
@@ -71,14 +76,7 @@ fn loses_events<'sim>(sim: &'sim Sim, on_loss: &str) -> (u32, Option<Daemon<'sim
         "the loss is a gap",
         |figures| matches!(figures, Figures::Gap(gap) if gap.cause.as_str() == "event-lost"),
     );
-    if on_loss != "exit" {
-        daemon.until_booked(1);
-        let log = daemon.log();
-        return (pid, Some(daemon), log);
-    }
-    let status = poll("it ends", || daemon.has_ended());
-    assert_eq!(status.code(), Some(1), "{status}");
-    (pid, None, daemon.log())
+    pid
 }
 
 #[test]
@@ -87,9 +85,12 @@ fn a_row_whose_events_were_lost_is_event_lost_and_the_gap_has_their_number() {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let (pid, daemon, log) = loses_events(&sim, "record");
+    let daemon = watching(Setup::on(&sim).config(&small_ring("record")));
+    let pid = loses_events(&sim, &daemon);
+    daemon.until_booked(1);
+    let log = daemon.log();
     assert!(!log.contains("ERROR"), "{log}");
-    let billed = billed(&sim, daemon.unwrap());
+    let billed = billed(&sim, daemon);
     billed.nameless(pid, "event-lost");
     assert!(billed.gap("event-lost")["size"].as_u64().unwrap() > 0);
 }
@@ -100,12 +101,21 @@ fn told_to_alert_a_loss_of_events_is_logged_as_an_error_and_it_goes_on() {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let (pid, daemon, log) = loses_events(&sim, "alert");
+    let daemon = watching(Setup::on(&sim).config(&small_ring("alert")));
+    let pid = loses_events(&sim, &daemon);
+    let log = daemon.log();
     let error = log.lines().find(|line| line.contains("process events were lost"));
     assert!(error.is_some_and(|line| line.contains("ERROR")), "{log}");
-    let after = job(&sim, "--ms 10");
-    let daemon = daemon.unwrap();
-    daemon.until_booked(2);
+    let mut booked = 1;
+    let after = poll("a job is named again", || {
+        let pid = job(&sim, "--ms 10");
+        booked += 1;
+        daemon.until_booked(booked);
+        daemon.journal().iter().find_map(|entry| match &entry.figures {
+            Figures::Settlement(one) if one.pid.0 == pid && one.basis.is_some() => Some(pid),
+            _ => None,
+        })
+    });
     let billed = billed(&sim, daemon);
     billed.nameless(pid, "event-lost");
     billed.named(after, "nvsim");
@@ -117,7 +127,14 @@ fn told_to_exit_at_a_loss_of_events_it_ends_in_order_with_the_gap_entered() {
         return;
     }
     let sim = Sim::start(&["--gpus", "1"]);
-    let (pid, _, log) = loses_events(&sim, "exit");
+    let mut daemon = watching(Setup::on(&sim).config(&small_ring("record")));
+    std::fs::write(daemon.config_path(), small_ring("exit")).unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.until_logged("in force now");
+    let pid = loses_events(&sim, &daemon);
+    let status = poll("it ends", || daemon.has_ended());
+    assert_eq!(status.code(), Some(1), "{status}");
+    let log = daemon.log();
     assert!(log.contains("this daemon ends"), "{log}");
     assert!(log.contains("on_loss = \"exit\" is configured"), "{log}");
     assert_sound(&sim.folder().join("state"));

@@ -2,6 +2,8 @@
 //! identity by reason, then what is disputed. Every settlement stands on exactly one of the last three.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::panic::resume_unwind;
 
 use super::{BillError, Holding, Kind, Parts, Statement, statement};
 use crate::clock::{BootPlace, Timeline};
@@ -10,7 +12,7 @@ use crate::unit::{GpuUuid, Ms, Pid, Span};
 use crate::unknown::{DisputeReason, NamelessReason};
 
 /// What a bill can be made by: accounts, or accounts told apart by something more.
-pub trait Line: Ord + Clone {
+pub trait Line: Ord + Clone + Send + Sync {
     /// The reason on whose line it stands, where it has no identity.
     fn unattributed(&self) -> Option<NamelessReason>;
 }
@@ -307,27 +309,61 @@ impl<A> Bill<A> {
 pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, BillError> {
     let mut draft = Draft::new();
     let mut gpu_lines = Vec::with_capacity(gpus.len());
-    for books in gpus {
-        let statement = statement(period, &books.holdings(), &books.uncovered)?;
-        let mut parts = statement.holdings.iter().copied();
-        let settlements: Vec<Option<Parts>> = books
-            .settlements
-            .iter()
-            .map(|booked| booked.holding().and_then(|_| parts.next()))
-            .collect();
-        let running = parts.collect();
-        let billed = billed(period, books, &settlements);
-        draft.add_unions(&books.gpu, &statement)?;
+    for (books, line) in gpus.iter().zip(every_gpu(period, gpus)) {
+        let line = line?;
+        draft.add_unions(&books.gpu, &line.statement)?;
         for booked in &books.settlements {
             draft.add(period, &books.gpu, booked)?;
         }
-        let gpu = books.gpu.clone();
-        gpu_lines.push(GpuLine { gpu, statement, settlements, running, billed });
+        gpu_lines.push(line);
     }
     let order: Vec<&GpuUuid> = gpus.iter().map(|books| &books.gpu).collect();
     let bill = draft.finish(period, gpu_lines, &order);
     close(&bill)?;
     Ok(bill)
+}
+
+/// Fewer settlements than this are added up faster than a thread begins.
+const PARALLEL_SETTLEMENTS_MIN: usize = if cfg!(test) { 16 } else { 20_000 };
+
+/// The line of every GPU, in the order given: each is made of its own books alone, so on every processor.
+fn every_gpu<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Vec<Result<GpuLine<A>, BillError>> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(gpus.len());
+    let settlements: usize = gpus.iter().map(|books| books.settlements.len()).sum();
+    if threads < 2 || settlements < PARALLEL_SETTLEMENTS_MIN {
+        return gpus.iter().map(|books| gpu_line(period, books)).collect();
+    }
+    std::thread::scope(|scope| {
+        let began: Vec<_> = (0..threads)
+            .map(|first| {
+                let mine = gpus.iter().skip(first).step_by(threads);
+                scope.spawn(move || mine.map(|books| gpu_line(period, books)).collect::<Vec<_>>())
+            })
+            .collect();
+        let mut made: Vec<_> = began
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter())
+            .collect();
+        // Each thread made every so manyth one.
+        (0..gpus.len())
+            .zip((0..threads).cycle())
+            .filter_map(|(_, of)| made.get_mut(of)?.next())
+            .collect()
+    })
+}
+
+fn gpu_line<A: Line>(period: Span, books: &GpuBooks<A>) -> Result<GpuLine<A>, BillError> {
+    let statement = statement(period, &books.holdings(), &books.uncovered)?;
+    let mut parts = statement.holdings.iter().copied();
+    let settlements: Vec<Option<Parts>> = books
+        .settlements
+        .iter()
+        .map(|booked| booked.holding().and_then(|_| parts.next()))
+        .collect();
+    let running = parts.collect();
+    let billed = billed(period, books, &settlements);
+    Ok(GpuLine { gpu: books.gpu.clone(), statement, settlements, running, billed })
 }
 
 /// Whether a span counts among the settlements of a period; one shorter than a millisecond does where
