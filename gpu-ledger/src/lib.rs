@@ -21,6 +21,8 @@
 //! | [`identity`] | lifetimes and their images; programs | procfs, cgroupfs |
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
+//! | [`place`] | what paths of control groups mean: unit, container, pod, job | nothing |
+//! | [`attribution`] | from what is stored of a process to its account | nothing |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
@@ -52,6 +54,7 @@
 extern crate self as gpu_ledger;
 
 pub mod accounting;
+pub mod attribution;
 pub mod bill;
 pub mod billing;
 pub mod calling;
@@ -70,6 +73,7 @@ pub mod metrics;
 pub mod mode;
 mod observer;
 mod output;
+pub mod place;
 #[cfg(test)]
 mod random;
 pub mod rendering;

@@ -1,0 +1,75 @@
+//! What is attributed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::identity::{Program, User};
+use crate::place::Place;
+use crate::unit::GpuUuid;
+
+/// Everything that attribution may see of a process that held a GPU: exactly what is stored of it.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// Which GPU it held.
+    pub gpu: &'a GpuUuid,
+    /// Where that enumerates; `None` where nobody knows.
+    pub gpu_index: Option<u32>,
+    /// That GPU's product name; `None` where nobody knows.
+    pub gpu_name: Option<&'a str>,
+    /// Its program; `None` where nobody knows.
+    pub program: Option<&'a Program>,
+    /// The file name given to exec, any bytes; empty where it was not had.
+    pub exe: &'a [u8],
+    /// Its arguments as they are stored, so after redaction; `None` where none are stored, or none were had.
+    pub argv: Option<&'a [Vec<u8>]>,
+    /// Whose process it is, as ids.
+    pub user: User,
+    /// The same as names.
+    pub users: &'a Users,
+    /// The paths of its control groups, in the order in which it was seen in them.
+    pub cgroups: &'a [&'a [u8]],
+    /// What those mean.
+    pub place: &'a Place,
+    /// What the runtime calls its container; `None` where it was not to be had, or there is none.
+    pub names: Option<&'a ContainerNames>,
+    /// Who it descends from, by birth, the nearest first.
+    pub ancestors: &'a [AncestorSubject<'a>],
+}
+
+/// One of those that a process descends from.
+#[derive(Clone, Debug)]
+pub struct AncestorSubject<'a> {
+    /// What it ran when the next one was born; `None` where nobody knows.
+    pub program: Option<&'a Program>,
+}
+
+/// Users by name, as this host called them at the time of the event. `None` where an id has no name or is not
+/// known itself.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Users {
+    /// The real user.
+    pub real: Option<Arc<str>>,
+    /// The effective user.
+    pub effective: Option<Arc<str>>,
+    /// The login user.
+    pub login: Option<Arc<str>>,
+}
+
+/// What a container's runtime calls it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ContainerNames {
+    /// Its name.
+    pub name: Option<Arc<str>>,
+    /// Its image, as it was asked for.
+    pub image: Option<Arc<str>>,
+    /// The project of a compose file.
+    pub compose_project: Option<Arc<str>>,
+    /// The service of a compose file.
+    pub compose_service: Option<Arc<str>>,
+    /// The pod's name.
+    pub pod: Option<Arc<str>>,
+    /// The pod's namespace.
+    pub namespace: Option<Arc<str>>,
+    /// Its labels, or the pod's.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
