@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{BillError, Line};
+use crate::attribution::Dimension;
 use crate::unknown::NamelessReason;
 
 /// What one line of a bill stands for.
@@ -21,11 +22,18 @@ pub enum By {
     Gpu,
     /// An account, and below it every process and span.
     Process,
+    /// Where it ran, or what else its settlements are labelled with.
+    Label(Dimension),
 }
 
 impl By {
+    /// Those that are no labels, in the order of the help text.
+    const OWN: [Self; 5] = [Self::Account, Self::User, Self::Program, Self::Gpu, Self::Process];
+
     /// Every dimension, in the order of the help text.
-    pub const ALL: [Self; 5] = [Self::Account, Self::User, Self::Program, Self::Gpu, Self::Process];
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::OWN.into_iter().chain(Dimension::ALL.map(Self::Label))
+    }
 
     /// The word on the command line and in every format.
     #[must_use]
@@ -36,6 +44,7 @@ impl By {
             Self::Program => "program",
             Self::Gpu => "gpu",
             Self::Process => "process",
+            Self::Label(dimension) => dimension.as_str(),
         }
     }
 
@@ -43,11 +52,15 @@ impl By {
     #[must_use]
     pub const fn line_word(self) -> &'static str {
         match self {
-            Self::Account | Self::Process => "account",
-            Self::User => "user",
-            Self::Program => "program",
-            Self::Gpu => "gpu",
+            Self::Process => Self::Account.as_str(),
+            by => by.as_str(),
         }
+    }
+
+    /// Whether a bill that is made by it looks at labels, or shows them.
+    #[must_use]
+    pub const fn needs_labels(self) -> bool {
+        matches!(self, Self::Label(_) | Self::Process)
     }
 }
 
@@ -61,7 +74,7 @@ impl FromStr for By {
     type Err = BillError;
 
     fn from_str(word: &str) -> Result<Self, BillError> {
-        let known = Self::ALL.into_iter().find(|by| by.as_str() == word);
+        let known = Self::all().find(|by| by.as_str() == word);
         known.ok_or_else(|| BillError::UnknownDimension(word.to_owned()))
     }
 }
