@@ -1,7 +1,6 @@
 //! By what else than its account a settlement can be billed.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Subject;
@@ -174,8 +173,8 @@ pub(super) fn of(subject: &Subject<'_>, service: &str) -> Labels {
     known.map(|(label, value)| (label.as_str().into(), bounded(value))).collect()
 }
 
-/// Names of containers are made by those who are billed.
-fn bounded(value: Arc<str>) -> Arc<str> {
+/// A name that is made by those who are billed, safe to print.
+pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
     let plain = value.len() <= VALUE_CHARS_MAX && !value.chars().any(crate::escape::is_unprintable);
     if plain { value } else { escape_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
 }
@@ -297,13 +296,5 @@ pub enum Value {
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Dimension {
-    type Err = ();
-
-    fn from_str(word: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|one| one.as_str() == word).ok_or(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::labels::short;
+use super::labels::{bounded, short};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
 use crate::place::Job;
@@ -23,7 +23,7 @@ pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
         .or_else(|| container(subject))
         .or_else(|| place.service())
         .or_else(|| scheduled(subject));
-    found.unwrap_or_else(|| program(subject.program))
+    found.map_or_else(|| program(subject.program), bounded)
 }
 
 /// `slurm 1234`: the numbers of two schedulers are not those of one.

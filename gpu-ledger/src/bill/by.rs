@@ -27,13 +27,21 @@ pub enum By {
 }
 
 impl By {
-    /// Those that are no labels, in the order of the help text.
-    const OWN: [Self; 5] = [Self::Account, Self::User, Self::Program, Self::Gpu, Self::Process];
-
     /// Every dimension, in the order of the help text.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::OWN.into_iter().chain(Dimension::ALL.map(Self::Label))
-    }
+    pub const ALL: [Self; 12] = [
+        Self::Account,
+        Self::User,
+        Self::Program,
+        Self::Gpu,
+        Self::Process,
+        Self::Label(Dimension::Service),
+        Self::Label(Dimension::Unit),
+        Self::Label(Dimension::Container),
+        Self::Label(Dimension::Pod),
+        Self::Label(Dimension::Namespace),
+        Self::Label(Dimension::Job),
+        Self::Label(Dimension::Kind),
+    ];
 
     /// The word on the command line and in every format.
     #[must_use]
@@ -74,7 +82,7 @@ impl FromStr for By {
     type Err = BillError;
 
     fn from_str(word: &str) -> Result<Self, BillError> {
-        let known = Self::all().find(|by| by.as_str() == word);
+        let known = Self::ALL.into_iter().find(|by| by.as_str() == word);
         known.ok_or_else(|| BillError::UnknownDimension(word.to_owned()))
     }
 }
