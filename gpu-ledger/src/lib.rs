@@ -22,7 +22,7 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`place`] | what paths of control groups mean: unit, container, pod, job | nothing |
-//! | [`attribution`] | from what is stored of a process to its account | nothing |
+//! | [`attribution`] | from what is stored of a process to its account | nothing; `ollama`: its manifests |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |

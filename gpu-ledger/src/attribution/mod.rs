@@ -1,11 +1,14 @@
 //! Attribution: from what is stored of a process to the account that pays.
 //!
 //! Purpose: one account a settlement, and the labels by which it can be billed otherwise. May touch: nothing;
-//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell. May not: see
-//! anything of a process that is not stored as well, change a figure, wait for a name, or answer with nothing.
+//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell; `ollama` reads
+//! manifests under the folder it is given. May not: see anything of a process that is not stored as well, change
+//! a figure, wait for a name, or answer with nothing.
 
 mod labels;
 mod ladder;
+mod model;
+mod ollama;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -15,6 +18,8 @@ use std::sync::Arc;
 
 pub use labels::{Dimension, Kind, Label, Labels, Value, label_of};
 pub(crate) use ladder::program as name_of;
+pub use model::model_of;
+pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};
 pub use subject::{AncestorSubject, ContainerNames, Subject, Users};
 
 use crate::identity::User;
