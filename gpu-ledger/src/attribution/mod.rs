@@ -4,6 +4,9 @@
 //! files of rules are read by the shell. May not: see anything of a process that is not stored as well, change
 //! a figure, or answer with nothing.
 
+mod process;
+pub mod rules;
 mod subject;
 
+pub use process::Process;
 pub use subject::{AncestorSubject, ContainerNames, Subject, Users};
