@@ -32,6 +32,7 @@
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`rendering`] | columns for people, JSON for programs | nothing |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
+//! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -65,6 +66,7 @@ pub mod coverage;
 pub mod daemon;
 pub mod doctor;
 pub mod escape;
+pub mod explain;
 pub mod host;
 pub mod identity;
 pub mod journal;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{AncestorSubject, ContainerNames, Subject, Users};
+use super::{AncestorSubject, ContainerNames, Kind, Subject, Users};
 use crate::identity::{Program, User};
 use crate::kernel::LoginUid;
 use crate::place::Place;
@@ -17,6 +17,8 @@ pub struct Process {
     pub gpu_index: Option<u32>,
     /// Its product name.
     pub gpu_name: Option<String>,
+    /// What it holds it for.
+    pub kind: Kind,
     /// Its program.
     pub program: Option<Program>,
     /// The file name given to exec; empty where it was not had.
@@ -44,6 +46,7 @@ impl Default for Process {
             gpu: GpuUuid("".into()),
             gpu_index: None,
             gpu_name: None,
+            kind: Kind::Unknown,
             program: None,
             exe: Bytes::new(),
             argv: None,
@@ -67,6 +70,7 @@ impl Process {
             gpu: &self.gpu,
             gpu_index: self.gpu_index,
             gpu_name: self.gpu_name.as_deref(),
+            kind: self.kind,
             program: self.program.as_ref(),
             exe: &self.exe,
             argv: self.argv.as_deref(),

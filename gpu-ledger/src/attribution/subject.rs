@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Kind;
 use crate::identity::{Program, User};
 use crate::place::Place;
 use crate::unit::GpuUuid;
@@ -16,6 +17,8 @@ pub struct Subject<'a> {
     pub gpu_index: Option<u32>,
     /// That GPU's product name; `None` where nobody knows.
     pub gpu_name: Option<&'a str>,
+    /// What it held it for.
+    pub kind: Kind,
     /// Its program; `None` where nobody knows.
     pub program: Option<&'a Program>,
     /// The file name given to exec, any bytes; empty where it was not had.
@@ -26,7 +29,7 @@ pub struct Subject<'a> {
     pub user: User,
     /// The same as names.
     pub users: &'a Users,
-    /// The paths of its control groups, in the order in which it was seen in them.
+    /// The paths of its control groups, in the order in which it was seen in them; empty where none is known.
     pub cgroups: &'a [&'a [u8]],
     /// What those mean.
     pub place: &'a Place,

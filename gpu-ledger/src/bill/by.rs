@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{BillError, Line};
+use crate::attribution::Dimension;
 use crate::unknown::NamelessReason;
 
 /// What one line of a bill stands for.
@@ -21,11 +22,26 @@ pub enum By {
     Gpu,
     /// An account, and below it every process and span.
     Process,
+    /// Where it ran, or what else its settlements are labelled with.
+    Label(Dimension),
 }
 
 impl By {
     /// Every dimension, in the order of the help text.
-    pub const ALL: [Self; 5] = [Self::Account, Self::User, Self::Program, Self::Gpu, Self::Process];
+    pub const ALL: [Self; 12] = [
+        Self::Account,
+        Self::User,
+        Self::Program,
+        Self::Gpu,
+        Self::Process,
+        Self::Label(Dimension::Service),
+        Self::Label(Dimension::Unit),
+        Self::Label(Dimension::Container),
+        Self::Label(Dimension::Pod),
+        Self::Label(Dimension::Namespace),
+        Self::Label(Dimension::Job),
+        Self::Label(Dimension::Kind),
+    ];
 
     /// The word on the command line and in every format.
     #[must_use]
@@ -36,6 +52,7 @@ impl By {
             Self::Program => "program",
             Self::Gpu => "gpu",
             Self::Process => "process",
+            Self::Label(dimension) => dimension.as_str(),
         }
     }
 
@@ -43,11 +60,15 @@ impl By {
     #[must_use]
     pub const fn line_word(self) -> &'static str {
         match self {
-            Self::Account | Self::Process => "account",
-            Self::User => "user",
-            Self::Program => "program",
-            Self::Gpu => "gpu",
+            Self::Process => Self::Account.as_str(),
+            by => by.as_str(),
         }
+    }
+
+    /// Whether a bill that is made by it looks at labels, or shows them.
+    #[must_use]
+    pub const fn needs_labels(self) -> bool {
+        matches!(self, Self::Label(_) | Self::Process)
     }
 }
 

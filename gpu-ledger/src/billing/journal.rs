@@ -6,8 +6,10 @@ use super::Source;
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
+use crate::journal::Digest;
 use crate::journal::entry::{Entry, Evidence, Figures, Moment};
 use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::kernel::Argv;
 use crate::unit::Span;
 
 /// The journal of one state directory.
@@ -119,6 +121,22 @@ impl JournalFiles {
             }
         }
         Ok(born)
+    }
+
+    /// What an entry rests on, and when it was made; `None` where it is not here.
+    pub(crate) fn evidence(&self, seq: u64) -> Result<Option<(Moment, Evidence)>, StoreError> {
+        let reader = self.reader_of(seq);
+        Ok(reader.entry(seq)?.map(|entry| entry.at).zip(reader.evidence(seq)?))
+    }
+
+    /// Arguments by what they were committed to; `None` where they are not stored, or not any more.
+    pub(crate) fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+        for reader in self.archives.iter().chain([&self.journal]) {
+            if let Some(argv) = reader.argv(commitment)? {
+                return Ok(Some(argv));
+            }
+        }
+        Ok(None)
     }
 
     /// Whoever has the entry of this number.

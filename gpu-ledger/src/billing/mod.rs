@@ -91,7 +91,7 @@ pub struct BillOptions {
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     let output = Output::open(options.output.clone(), true)?;
     let (asked, mut standpoint) = (asked(options), standpoint(options));
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::for_bill_by(options.by);
     let head = source.read(standpoint.reading(&asked)?, &mut ledger)?;
     // What was entered since the asking is no sign that a clock was set.
     let read_at_ms = options.clock.now().wall.ms();

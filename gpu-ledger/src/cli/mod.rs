@@ -6,6 +6,7 @@ mod accounting;
 mod bill;
 mod daemon;
 mod doctor;
+mod explain;
 mod journal;
 mod mark;
 mod place;
@@ -76,6 +77,8 @@ enum Command {
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
     Bill(Bill),
+    /// Say why a settlement stands where it does: what named it, or what would have
+    Explain(explain::Explain),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
@@ -116,6 +119,7 @@ pub fn main() -> ExitCode {
         | Command::Mark(_)
         | Command::Journal(_)
         | Command::Bill(_)
+        | Command::Explain(_)
         | Command::Doctor(_)
         | Command::Accounting(_) => false,
     };
@@ -165,6 +169,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Mark(mark) => mark.run(),
         Command::Journal(journal) => journal.run(&clock),
         Command::Bill(bill) => bill::run(bill, clock),
+        Command::Explain(explain) => explain.run(&clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
     }
@@ -182,6 +187,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Mark(_) => "mark",
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
+        Command::Explain(_) => "explain",
     };
     Err(Usage(format!(
         "{command} opens no driver: leave --nvml-library out; the daemon's is nvml_library in its \

@@ -151,7 +151,7 @@ mod tests {
         journal.settle(20, Row::of(OTHER_USERS, 7, 1, 9));
         journal.settle(30, Row { uid: Some(7), ..Row::of("theirs", 8, 12, 9) });
         journal.open(30, OpenKind::Row, 0, 9, 29, program("unattributed"));
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::for_bill_by(By::Process);
         for entry in folded(&Fold::new(STRANGER), &journal, None) {
             ledger.take(&entry).unwrap();
         }

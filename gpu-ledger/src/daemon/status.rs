@@ -387,7 +387,8 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
     // Where its process is known to have ended it accrues no more, though no read has shown the row final yet.
     let over = over_at(host.end_of_open(open), open.last_seen.began.boot, now.boot);
     let over = over.and_then(|at| host.clock_history().stamp_of(at)).unwrap_or(now);
-    let account = standing.map_or_else(|| host.bearer(open.pid).account, |one| one.account);
+    let account =
+        standing.map_or_else(|| host.bearer(&open.gpu, open.pid).account, |one| one.account);
     let program = named.and_then(|named| crate::identity::Program::of(&named.image.content));
     let holder = gpu.holders.iter().find(|holder| holder.pid == open.pid);
     let accrued = open.start.map(|start| Ms(over.wall.ms().saturating_sub(start.ms())));
@@ -436,7 +437,7 @@ fn rowless(host: &Host, peer: Peer, now: Stamp) -> Vec<RowlessStatus> {
     };
     let all = all.filter(|(_, (holder, since))| !ended(holder, *since));
     all.map(|(gpu, (holder, since))| {
-        let bearer = host.bearer(holder.pid);
+        let bearer = host.bearer(&gpu.facts.uuid, holder.pid);
         let seen = peer.sees(bearer.image.as_ref().and_then(|image| image.user.uid));
         RowlessStatus {
             gpu_uuid: gpu.facts.uuid.clone(),

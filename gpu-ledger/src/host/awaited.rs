@@ -218,8 +218,8 @@ impl Host {
         let bringing = || self.gpus.values().filter(|gpu| !gpu.keeps_no_rows());
         let open = bringing().flat_map(|gpu| &gpu.open);
         let unsettled = open.filter_map(|row| row.row.as_ref()).any(|row| {
-            let standing = self.standing(row);
-            (whole || standing.of_command) && standing.is_dead
+            let life = self.life_of(row, &self.attribution(row));
+            (whole || life.of_command) && life.is_dead
         });
         let to_come = |exited: BootNs| {
             let proof = |gpu: &GpuRows| gpu.sight.last_proof().map(|window| window.began.boot);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::join::unclassified;
+use crate::attribution::name_of;
 use crate::identity::{Lifetimes, argv_words};
 use crate::kernel::ProcessKey;
 use crate::unit::Pid;
@@ -92,5 +92,5 @@ impl Followed {
 fn last_program(key: &ProcessKey, lifetimes: &Lifetimes) -> String {
     let last = lifetimes.get(key).and_then(|life| life.images.last()).map(|image| image.since);
     let program = last.and_then(|since| lifetimes.program_at(key, since));
-    unclassified(program.as_ref()).to_string()
+    name_of(program.as_ref()).to_string()
 }

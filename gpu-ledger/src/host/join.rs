@@ -6,11 +6,13 @@ use super::Host;
 use super::note::{Ancestor, Bearer, NamedCgroup, Whose};
 use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
+use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject};
 use crate::clock::BootPlace;
-use crate::identity::{Basis, Program};
+use crate::identity::{Basis, Image, Program};
 use crate::kernel::{CgroupId, ProcessKey};
-use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, account_of, identify};
-use crate::unit::{BootNs, Pid, WallUs};
+use crate::place::Place;
+use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, identify};
+use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
 use crate::unknown::NamelessReason;
 
 /// Ancestors told of one process.
@@ -29,7 +31,41 @@ pub struct Standing {
     pub ended: Option<BootNs>,
 }
 
+/// The process of a row that still runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowLife {
+    pub(super) of_command: bool,
+    pub(super) is_dead: bool,
+    pub(super) ended: Option<BootNs>,
+}
+
+/// A process on one GPU, as it is attributed.
+struct Process<'a> {
+    gpu: &'a GpuUuid,
+    key: ProcessKey,
+    image: &'a Image,
+    cgroups: &'a [CgroupId],
+}
+
+impl Whose {
+    /// The line of a row that nobody is known of.
+    fn nobody(reason: NamelessReason) -> Self {
+        Self {
+            account: Account::Unattributed(reason),
+            labels: Vec::new(),
+            program: None,
+            ancestors: Vec::new(),
+            cgroups: Vec::new(),
+        }
+    }
+}
+
 impl Host {
+    /// How accounts are made from here on.
+    pub fn attribute_by(&mut self, attributor: Attributor) {
+        self.attributor = attributor;
+    }
+
     /// What is known about a row's pid.
     pub(super) fn evidence(&self, row: &Row, rowless_since: Option<BootNs>) -> Evidence<'_> {
         let processes = &self.processes;
@@ -82,11 +118,17 @@ impl Host {
     #[must_use]
     pub fn standing(&self, row: &Row) -> Standing {
         let attribution = self.attribution(row);
+        let account = self.whose(row, &attribution).account;
+        let RowLife { of_command, is_dead, ended } = self.life_of(row, &attribution);
+        Standing { account, of_command, is_dead, ended }
+    }
+
+    /// Whether the process of a row that still runs lives.
+    pub(super) fn life_of(&self, row: &Row, attribution: &Attribution) -> RowLife {
         let named = attribution.named().map(|named| named.ended.map(|ended| ended.at));
-        Standing {
+        RowLife {
             ended: named.unwrap_or_else(|| self.end_of_bearer(row.pid)),
-            account: self.call(row, &attribution).0,
-            of_command: self.is_of_command(&attribution),
+            of_command: self.is_of_command(attribution),
             // What a journal remembers was written while the process lived.
             is_dead: attribution
                 .named()
@@ -95,49 +137,76 @@ impl Host {
         }
     }
 
-    /// The account and program of an attribution: the program's name, until rules say otherwise.
-    pub(super) fn call(&self, row: &Row, attribution: &Attribution) -> (Account, Option<Program>) {
+    fn program_of(&self, row: &Row, named: &Named) -> Option<Program> {
         let lifetimes = &self.processes.lifetimes;
-        let program = attribution.named().and_then(|named| {
-            let at = match self.place_of(row) {
-                Some(BootPlace::Once(at)) => at,
-                Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
-            };
-            let own = Program::of(&named.image.content);
-            // A worker goes by what its parent runs; the rest by the image that was joined, which
-            // need not be what is known of the process now.
-            let known = lifetimes.get(&named.key).and_then(|life| life.image_at(at));
-            let same = known.is_some_and(|image| image.content == named.image.content);
-            let program = if same { lifetimes.program_at(&named.key, at) } else { None };
-            program.or(own)
-        });
-        (account_of(attribution, |_| unclassified(program.as_ref())), program)
+        let at = match self.place_of(row) {
+            Some(BootPlace::Once(at)) => at,
+            Some(BootPlace::Twice(..) | BootPlace::Skipped) | None => named.image.since,
+        };
+        let own = Program::of(&named.image.content);
+        // A worker goes by what its parent runs; the rest by the image that was joined, which
+        // need not be what is known of the process now.
+        let known = lifetimes.get(&named.key).and_then(|life| life.image_at(at));
+        let same = known.is_some_and(|image| image.content == named.image.content);
+        let program = if same { lifetimes.program_at(&named.key, at) } else { None };
+        program.or(own)
     }
 
     /// The line a row stands on, and what surrounds its process.
     pub(super) fn whose(&self, row: &Row, attribution: &Attribution) -> Whose {
-        let (account, program) = self.call(row, attribution);
-        match attribution.named() {
-            Some(named) => Whose {
-                account,
-                program,
-                ancestors: self.ancestors(&named.key),
-                cgroups: self.named_cgroups(&named.cgroups),
-            },
-            None => Whose { account, program, ancestors: Vec::new(), cgroups: Vec::new() },
+        match attribution {
+            Attribution::Named(named) => {
+                let process = Process {
+                    gpu: &row.gpu,
+                    key: named.key,
+                    image: &named.image,
+                    cgroups: &named.cgroups,
+                };
+                self.whose_process(&process, self.program_of(row, named))
+            }
+            Attribution::Nameless(nameless) => Whose::nobody(nameless.reason),
         }
     }
 
+    /// The line of a process that is known, and what surrounds it.
+    fn whose_process(&self, process: &Process<'_>, program: Option<Program>) -> Whose {
+        let ancestors = self.ancestors(&process.key);
+        let cgroups = self.named_cgroups(process.cgroups);
+        let paths: Vec<&[u8]> = cgroups.iter().filter_map(|one| one.path.as_deref()).collect();
+        let place = Place::of(paths.iter().copied());
+        let names = place.container.as_ref().and_then(|one| self.attributor.container(one));
+        let users = self.attributor.users(process.image.user);
+        let above: Vec<AncestorSubject<'_>> =
+            ancestors.iter().map(|one| AncestorSubject { program: one.program.as_ref() }).collect();
+        let rows = self.gpus.get(process.gpu);
+        let attributed = self.attributor.attribute(&Subject {
+            gpu: process.gpu,
+            gpu_index: rows.map(|rows| rows.facts.index),
+            gpu_name: rows.and_then(|rows| rows.facts.name.known()).map(|name| &**name),
+            kind: rows.map_or(Kind::Unknown, |rows| rows.kind_of(process.key.pid)),
+            program: program.as_ref(),
+            exe: &process.image.content.filename,
+            argv: None,
+            user: process.image.user,
+            users: &users,
+            cgroups: &paths,
+            place: &place,
+            names: names.as_deref(),
+            ancestors: &above,
+        });
+        let Attributed { account, labels } = attributed;
+        Whose { account, labels, program, ancestors, cgroups }
+    }
+
     /// The line of a row of which only the pid is known to belong to somebody: whoever bears it.
-    pub(super) fn whose_bearer(&self, pid: Pid) -> Whose {
-        let bearer = self.bearer(pid);
-        let life = bearer.key.and_then(|key| self.processes.lifetimes.get(&key));
-        Whose {
-            account: bearer.account,
-            program: bearer.image.as_ref().and_then(|image| Program::of(&image.content)),
-            ancestors: bearer.key.map_or_else(Vec::new, |key| self.ancestors(&key)),
-            cgroups: life.map_or_else(Vec::new, |life| self.named_cgroups(&life.cgroups)),
-        }
+    pub(super) fn whose_bearer(&self, gpu: &GpuUuid, pid: Pid) -> Whose {
+        let lifetime = self.processes.lifetimes.of_pid(pid).next_back();
+        let Some((lifetime, image)) = lifetime.and_then(|life| Some((life, life.images.last()?)))
+        else {
+            return Whose::nobody(NamelessReason::AgentDown);
+        };
+        let process = Process { gpu, key: lifetime.key, image, cgroups: &lifetime.cgroups };
+        self.whose_process(&process, Program::of(&image.content))
     }
 
     /// Whose an open row is: by its start, or, hidden behind a dead row, by whoever bears the pid.
@@ -147,7 +216,7 @@ impl Host {
             let whose = self.whose(row, &attribution);
             return (attribution, whose);
         }
-        (Attribution::nobody(NamelessReason::NoStartTime), self.whose_bearer(open.pid))
+        (Attribution::nobody(NamelessReason::NoStartTime), self.whose_bearer(&open.gpu, open.pid))
     }
 
     /// Which process an open row is about.
@@ -158,7 +227,7 @@ impl Host {
     ) -> Option<ProcessKey> {
         match attribution.named() {
             Some(named) => Some(named.key),
-            None if open.start.is_none() => self.bearer(open.pid).key,
+            None if open.start.is_none() => self.key_of_bearer(open.pid),
             None => None,
         }
     }
@@ -211,14 +280,17 @@ impl Host {
 
     /// Whoever bears a pid now: who holds a GPU without a row.
     #[must_use]
-    pub fn bearer(&self, pid: Pid) -> Bearer {
+    pub fn bearer(&self, gpu: &GpuUuid, pid: Pid) -> Bearer {
         let lifetime = self.processes.lifetimes.of_pid(pid).next_back();
         let image = lifetime.and_then(|life| life.images.last());
-        let account = match image {
-            Some(image) => unclassified(Program::of(&image.content).as_ref()),
-            None => Account::Unattributed(NamelessReason::AgentDown),
-        };
-        Bearer { key: lifetime.map(|life| life.key), image: image.cloned(), account }
+        let Whose { account, labels, .. } = self.whose_bearer(gpu, pid);
+        Bearer { key: lifetime.map(|life| life.key), image: image.cloned(), account, labels }
+    }
+
+    /// Which process that is.
+    #[must_use]
+    pub fn key_of_bearer(&self, pid: Pid) -> Option<ProcessKey> {
+        self.processes.lifetimes.of_pid(pid).next_back().map(|life| life.key)
     }
 
     pub(super) fn is_dead(&self, pid: Pid) -> bool {
@@ -238,14 +310,5 @@ impl Host {
     pub fn is_in_command(&self, key: &ProcessKey) -> bool {
         let lifetimes = &self.processes.lifetimes;
         self.followed.as_ref().is_some_and(|followed| followed.holds(key, lifetimes))
-    }
-}
-
-/// The account of a process that no rule classifies.
-pub(super) fn unclassified(program: Option<&Program>) -> Account {
-    match program {
-        Some(program) => Account::Unclassified(program.to_string().into()),
-        // Its identity is known, but neither its arguments nor its file name were captured.
-        None => Account::Unclassified("(name not captured)".into()),
     }
 }

@@ -48,6 +48,7 @@ use self::processes::Processes;
 use self::take::row_of;
 use crate::accounting::RowKey;
 use crate::accounting::driver::{GpuFacts, Report, Stall};
+use crate::attribution::Attributor;
 use crate::clock::Stamp;
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{CgroupPaths, Snapshot};
@@ -73,6 +74,7 @@ pub type HostError = SettlementError;
 pub struct Host {
     name: Arc<str>,
     settings: HostSettings,
+    attributor: Attributor,
     processes: Processes,
     gpus: BTreeMap<GpuUuid, GpuRows>,
     books: Books,
@@ -108,6 +110,7 @@ impl Host {
         let mut host = Self {
             name,
             settings,
+            attributor: Attributor::default(),
             processes,
             gpus: BTreeMap::new(),
             books: Books::default(),

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::accounting::driver::{GpuFacts, Stall};
 use crate::accounting::reading::{Holder, OpenRow};
 use crate::accounting::{FinalRow, Row, RowKey};
+use crate::attribution::Labels;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Image, Program};
@@ -202,6 +203,8 @@ pub struct Opened {
 pub struct Whose {
     /// The account.
     pub account: Account,
+    /// By what else it can be billed; empty where nobody is known.
+    pub labels: Labels,
     /// The program; `None` where nobody knows.
     pub program: Option<Program>,
     /// Who it descends from, the nearest first; at most `ANCESTORS_MAX`.
@@ -237,4 +240,6 @@ pub struct Bearer {
     pub image: Option<Image>,
     /// On whose line it stands.
     pub account: Account,
+    /// By what else it can be billed; empty where nobody is known.
+    pub labels: Labels,
 }

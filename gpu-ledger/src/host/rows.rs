@@ -11,6 +11,7 @@ use crate::accounting::reading::{Finding, Holder, ListingState, OpenRow};
 use crate::accounting::schedule::Awaited;
 use crate::accounting::sight::{Look, Sight};
 use crate::accounting::worker::{ReadOutcome, ReadRequest};
+use crate::attribution::Kind;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::escape::escape;
@@ -33,6 +34,8 @@ pub struct GpuRows {
     pub out_of_sight: Vec<OpenRow>,
     /// Who held the device, as of the last time that was asked.
     pub holders: Vec<Holder>,
+    /// In which of the driver's lists holders were seen, until their rows are booked.
+    kinds: BTreeMap<Pid, Kind>,
     /// Holders in whose place no row was found, since when.
     rowless: BTreeMap<Pid, Rowless>,
     /// Those of them that were told.
@@ -118,6 +121,7 @@ impl GpuRows {
             open_at_proof: BTreeSet::new(),
             out_of_sight: Vec::new(),
             holders: Vec::new(),
+            kinds: BTreeMap::new(),
             rowless: BTreeMap::new(),
             rowless_told: BTreeMap::new(),
             accounting_off: false,
@@ -355,6 +359,11 @@ impl GpuRows {
         }
         let Some(holders) = &outcome.holders else { return };
         self.holders.clone_from(holders);
+        self.kinds.retain(|pid, _| has_row(*pid));
+        for holder in holders {
+            let kind = self.kinds.entry(holder.pid).or_default();
+            *kind = kind.and(Kind::seen(holder.compute || holder.mps, holder.graphics));
+        }
         self.holders_answered = true;
         self.rowless.retain(|pid, _| holders.iter().any(|holder| holder.pid == *pid));
         for holder in holders.iter().filter(|holder| !has_row(holder.pid)) {
@@ -394,6 +403,17 @@ impl GpuRows {
     #[must_use]
     pub fn holders_known(&self) -> Option<&[Holder]> {
         self.holders_answered.then_some(self.holders.as_slice())
+    }
+
+    /// What a process was seen to hold this GPU for.
+    pub(super) fn kind_of(&self, pid: Pid) -> Kind {
+        // In no list yet: unknown, which is what its default is.
+        self.kinds.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// The row is booked: whoever bears the pid next has not been seen yet.
+    pub(super) fn forget_kind(&mut self, pid: Pid) {
+        self.kinds.remove(&pid);
     }
 
     /// Since when a process was seen to hold this GPU without a row.

@@ -124,6 +124,9 @@ impl Host {
         self.books.book(row, &settlement)?;
         let of_command = self.is_of_command(&settlement.attribution);
         let whose = self.whose(&row.row, &settlement.attribution);
+        if let Some(gpu) = self.gpus.get_mut(&row.row.gpu) {
+            gpu.forget_kind(pid);
+        }
         // Nobody was seen to open the GPU for it, though everybody was watched: opens do not tell all.
         let is_untouched = match settlement.attribution.named() {
             Some(named) => {
@@ -183,7 +186,9 @@ impl Host {
         let without_row =
             gpu.rowless().filter(|(holder, _)| !gpu.open.iter().any(|open| open.pid == holder.pid));
         let now: BTreeMap<Pid, _> = without_row
-            .map(|(holder, since)| (holder.pid, (holder.clone(), since, self.bearer(holder.pid))))
+            .map(|(holder, since)| {
+                (holder.pid, (holder.clone(), since, self.bearer(uuid, holder.pid)))
+            })
             .collect();
         let same = |told: Option<ProcessKey>, key: Option<ProcessKey>| match (told, key) {
             // A start known to the tick may have become exact since.

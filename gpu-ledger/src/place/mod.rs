@@ -2,9 +2,23 @@
 //!
 //! Purpose: unit, container, pod and job, read off the paths alone, so that it is known also when the group
 //! is gone by the time anyone looks. May touch: nothing. May not: guess; a path that merely looks like one
-//! of these is none of them.
+//! of these is none of them. Ids of containers are 64 hexadecimal digits, pods' are uids, jobs' are where their
+//! scheduler puts them, or there is none.
+
+mod container;
+mod desktop;
+mod job;
+mod path;
+mod pod;
+mod service;
+#[cfg(test)]
+mod tests;
+mod units;
 
 use std::sync::Arc;
+
+pub use desktop::{DESKTOP, desktop_program};
+pub use path::PATH_BYTES_MAX;
 
 /// Where a process ran, as far as its control groups say. Empty where they say nothing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -28,9 +42,9 @@ pub struct Place {
 /// A container.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Container {
-    /// Who runs it; `None` where the path does not say.
+    /// Who runs it; `None` where the path does not say: a kubelet on cgroupfs, Fargate, Garden, Mesos.
     pub runtime: Option<Runtime>,
-    /// Its whole id, or its name where that is what the path has (LXC, nspawn).
+    /// Its whole id, or its name where that is what the path has (LXC, nspawn; Nomad's is `<alloc>.<task>`).
     pub id: Arc<str>,
 }
 
@@ -134,5 +148,18 @@ impl Scheduler {
             Self::Pbs => "pbs",
             Self::HtCondor => "htcondor",
         }
+    }
+}
+
+impl Place {
+    /// Of paths.
+    #[must_use]
+    pub fn of<'p>(_: impl IntoIterator<Item = &'p [u8]>) -> Self {
+        Self::default()
+    }
+    /// Service.
+    #[must_use]
+    pub fn service(&self) -> Option<Arc<str>> {
+        None
     }
 }

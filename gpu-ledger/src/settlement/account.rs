@@ -40,7 +40,7 @@ impl Account {
 }
 
 /// What stands where the name of a line does and is none: on bills, on the daemon's line, as a meter's label.
-const OWN_WORDS: [&str; 9] = [
+const OWN_WORDS: [&str; 22] = [
     "unattributed",
     "disputed",
     "TOTAL",
@@ -50,6 +50,19 @@ const OWN_WORDS: [&str; 9] = [
     "program unknown",
     "user unknown",
     "gpu unknown",
+    "no unit",
+    "unit unknown",
+    "no container",
+    "container unknown",
+    "no pod",
+    "pod unknown",
+    "no namespace",
+    "namespace unknown",
+    "no job",
+    "job unknown",
+    "no model",
+    "service unknown",
+    "kind unknown",
 ];
 
 /// A stranger's name as it stands beside our own words: one that is such a word is quoted, and so is one

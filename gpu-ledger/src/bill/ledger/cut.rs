@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::names::Map;
 use super::{Ledger, Opened, Settled, Sight, Whose};
 use crate::accounting::Busy;
+use crate::attribution::{Labels, Value as LabelValue};
 use crate::bill::lines::{meets, within};
 use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placing, StartPlace};
 use crate::coverage::Gap;
@@ -168,6 +169,7 @@ enum Value {
     Program(Option<u32>),
     User(Option<u32>),
     Gpu(u32),
+    Labels(u32),
     /// Everything of other users, by the one name that is told.
     Folded(u32),
 }
@@ -213,6 +215,12 @@ impl CutRow<'_> {
     #[must_use]
     pub const fn uid(&self) -> Option<u32> {
         self.settled.whose.uid
+    }
+
+    /// By what else it can be billed; `None` where the ledger keeps no labels.
+    #[must_use]
+    pub fn labels(&self) -> Option<&Labels> {
+        self.ledger.labels.name(self.settled.whose.labels)
     }
 
     /// What the name rests on.
@@ -264,7 +272,7 @@ impl Ledger {
             .collect();
         let of_rows = chosen.iter().map(|one| self.value(by, one.whose));
         let of_holders = holders.iter().map(|(_, one, _)| self.value(by, one.whose));
-        let (keys, lines) = self.ranked(of_rows.chain(of_holders));
+        let (keys, lines) = self.ranked(by, of_rows.chain(of_holders));
 
         let mut cut = Vec::with_capacity(self.sights.gpus().len());
         let mut books = Vec::with_capacity(cut.capacity());
@@ -355,7 +363,7 @@ impl Ledger {
     }
 
     fn value(&self, by: By, whose: Whose) -> Value {
-        let Whose { gpu, account, program, uid, is_folded } = whose;
+        let Whose { gpu, account, program, uid, labels, is_folded } = whose;
         match by {
             // Without an identity it stands on its reason's line, whatever the lines are.
             _ if self.reason(account).is_some() => Value::Account(account),
@@ -364,6 +372,7 @@ impl Ledger {
             By::Account | By::Process => Value::Account(account),
             By::Program => Value::Program(program),
             By::User => Value::User(uid),
+            By::Label(_) => Value::Labels(labels),
         }
     }
 
@@ -378,7 +387,11 @@ impl Ledger {
     }
 
     /// Gives every value the rank of its name; values of one name share it.
-    fn ranked(&self, values: impl Iterator<Item = Value>) -> (Map<Value, LineKey>, Vec<LineName>) {
+    fn ranked(
+        &self,
+        by: By,
+        values: impl Iterator<Item = Value>,
+    ) -> (Map<Value, LineKey>, Vec<LineName>) {
         let mut keys: Map<Value, LineKey> = Map::default();
         let mut names: BTreeMap<LineName, Vec<Value>> = BTreeMap::new();
         for value in values {
@@ -391,7 +404,7 @@ impl Ledger {
             {
                 key = LineKey::nameless(reason);
             } else {
-                names.entry(self.line_name(value)).or_default().push(value);
+                names.entry(self.line_name(by, value)).or_default().push(value);
             }
             keys.insert(value, key);
         }
@@ -405,7 +418,7 @@ impl Ledger {
         (keys, lines)
     }
 
-    fn line_name(&self, value: Value) -> LineName {
+    fn line_name(&self, by: By, value: Value) -> LineName {
         let other = |text: Option<Arc<str>>, unknown: &str| LineName {
             is_unknown: text.is_none(),
             text: text.unwrap_or_else(|| Arc::from(unknown)),
@@ -425,6 +438,15 @@ impl Ledger {
             Value::Program(program) => {
                 let name = program.and_then(|it| self.programs.name(it));
                 other(name.map(|name| told_apart(name).into()), "program unknown")
+            }
+            Value::Labels(number) => {
+                let By::Label(dimension) = by else { return other(None, "label unknown") };
+                let labels = self.labels.name(number);
+                match labels.map_or(LabelValue::Unknown, |labels| dimension.value(labels)) {
+                    LabelValue::Is(text) => other(Some(told_apart(&text).into()), ""),
+                    LabelValue::None => other(Some(format!("no {dimension}").into()), ""),
+                    LabelValue::Unknown => other(None, &format!("{dimension} unknown")),
+                }
             }
             Value::User(uid) => LineName {
                 uid,

@@ -23,8 +23,9 @@ use std::sync::Arc;
 
 use self::names::{Map, Names};
 use self::sight::Sights;
-use super::BillError;
+use super::{BillError, By};
 use crate::accounting::Busy;
+use crate::attribution::Labels;
 use crate::coverage::Gap;
 use crate::identity::Basis;
 use crate::journal::entry::{
@@ -43,6 +44,8 @@ struct Whose {
     account: u32,
     program: Option<u32>,
     uid: Option<u32>,
+    /// Of a ledger that keeps no labels the same for all.
+    labels: u32,
     /// Another user's than the reader's: whose exactly is not told.
     is_folded: bool,
 }
@@ -92,6 +95,8 @@ pub struct Ledger {
     sights: Sights,
     accounts: Names<Account>,
     programs: Names<Arc<str>>,
+    labels: Names<Labels>,
+    keeps_labels: bool,
     settled: Vec<Settled>,
     opened: BTreeMap<u64, Opened>,
     gaps: Vec<Gap>,
@@ -108,6 +113,13 @@ impl Ledger {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One of nothing, for a bill by this: labels are kept only where it is made by them or shows them, as there
+    /// are many of them.
+    #[must_use]
+    pub fn for_bill_by(by: By) -> Self {
+        Self { keeps_labels: by.needs_labels(), ..Self::default() }
     }
 
     /// Takes the next entry.
@@ -256,11 +268,13 @@ impl Ledger {
         gpu: u32,
         account: &Account,
         program: Option<&Arc<str>>,
+        labels: &Labels,
         (pid, uid): (Pid, Option<u32>),
     ) -> Whose {
         let account = self.accounts.number(account);
         let program = program.map(|program| self.programs.number(program));
-        Whose { gpu, account, program, uid, is_folded: pid.is_alias() }
+        let labels = if self.keeps_labels { self.labels.number(labels) } else { 0 };
+        Whose { gpu, account, program, uid, labels, is_folded: pid.is_alias() }
     }
 
     fn take_settlement(&mut self, seq: u64, figures: &SettlementFigures) {
@@ -271,8 +285,9 @@ impl Ledger {
         // What was never summed is nothing.
         let summed = self.summed.entry(gpu).or_default();
         *summed = summed.plus(figures.held);
-        let whose =
-            self.whose(gpu, &figures.account, figures.program.as_ref(), (figures.pid, figures.uid));
+        let user = (figures.pid, figures.uid);
+        let (account, program) = (&figures.account, figures.program.as_ref());
+        let whose = self.whose(gpu, account, program, &figures.labels, user);
         let settled = Settled {
             seq,
             whose,
@@ -303,7 +318,8 @@ impl Ledger {
     fn hold(&mut self, seq: u64, figures: &OpenFigures) {
         let gpu = self.gpu(&figures.gpu);
         let user = (figures.pid, figures.uid);
-        let whose = self.whose(gpu, &figures.account, figures.program.as_ref(), user);
+        let (account, program) = (&figures.account, figures.program.as_ref());
+        let whose = self.whose(gpu, account, program, &figures.labels, user);
         let first_seen = figures.first_seen;
         let (since_ms, seen_ms) = (first_seen.began.wall.ms(), first_seen.ended.wall.ms());
         let is_hidden = figures.kind == OpenKind::Masked;

@@ -455,6 +455,7 @@ fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
         reason: account.and_then(AccountOf::unattributed),
         dispute: placing.dispute,
         flags: row.flags().to_vec(),
+        labels: row.labels().iter().flat_map(|labels| labels.iter().cloned()).collect(),
     }
 }
 

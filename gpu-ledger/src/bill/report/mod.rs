@@ -16,6 +16,9 @@ pub use reading::{Proven, Reading, ReadingLine, Through};
 
 use serde::Serialize;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::bill::LineKey;
 use crate::identity::Basis;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
@@ -382,6 +385,8 @@ pub struct Settled {
     pub dispute: Option<DisputeReason>,
     /// What a reader should know.
     pub flags: Vec<Flag>,
+    /// By what else it can be billed: container, unit, job and the like, by dimension.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// When and what could be seen.

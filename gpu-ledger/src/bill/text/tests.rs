@@ -48,7 +48,7 @@ fn morning() -> Journal {
 }
 
 fn made(journal: &Journal, by: By, share: SharePolicy, gpus: &[GpuUuid]) -> Report {
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::for_bill_by(By::Process);
     journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
     ledger.finish(&journal.end).unwrap();
     let span = Span::new(DAY_MS, DAY_MS + 5 * HOUR).unwrap();

@@ -36,7 +36,7 @@ pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
         busy: settlement.busy.clone(),
         memory_peak: row.memory_peak.known().copied(),
         opened: None,
-        labels: Vec::new(),
+        labels: whose.labels.clone(),
         booked: Balance::default(),
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn open_figures(opened: &Opened) -> OpenFigures {
         program: name_of(whose.program.as_ref()),
         uid: opened.attribution.named().and_then(|named| named.image.user.uid),
         basis: opened.attribution.basis(),
-        labels: Vec::new(),
+        labels: whose.labels.clone(),
         // A row is seen when its process has hardly begun: that it holds next to nothing then says nothing.
         memory: None,
     }
@@ -108,7 +108,7 @@ pub(super) fn rowless_figures(
         program: name_of(image.and_then(|image| Program::of(&image.content)).as_ref()),
         uid: image.and_then(|image| image.user.uid),
         basis: image.map(|image| image.basis),
-        labels: Vec::new(),
+        labels: bearer.labels.clone(),
         memory: holder.memory.known().copied(),
     }
 }

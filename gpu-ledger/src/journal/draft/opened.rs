@@ -204,7 +204,7 @@ impl OpenTable {
                     let Some(holders) = rows.holders_known() else { continue };
                     let holds = holders.iter().any(|holder| holder.pid == pid);
                     let other =
-                        known.zip(host.bearer(pid).key).is_some_and(|(one, now)| one != now);
+                        known.zip(host.key_of_bearer(pid)).is_some_and(|(one, now)| one != now);
                     if holds && !other && !runs {
                         continue;
                     }

@@ -68,7 +68,7 @@ fn named(pid: u32) -> Named {
 
 fn whose() -> Whose {
     let account = Account::Unclassified("train".into());
-    Whose { account, program: None, ancestors: Vec::new(), cgroups: Vec::new() }
+    Whose { account, labels: Vec::new(), program: None, ancestors: Vec::new(), cgroups: Vec::new() }
 }
 
 fn window(ms: u64) -> Window {
@@ -391,7 +391,7 @@ fn a_holder_without_a_row_ends_with_its_process_where_that_was_seen() {
             gpu: gpu(),
             since: stamp(500),
             holder,
-            bearer: Box::new(Bearer { key: None, image: None, account }),
+            bearer: Box::new(Bearer { key: None, image: None, account, labels: Vec::new() }),
         };
         let gone = News::RowlessGone {
             gpu: gpu(),

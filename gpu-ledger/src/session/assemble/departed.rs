@@ -204,13 +204,13 @@ fn holding_now(watch: &Watch, period: &Period) -> impl Iterator<Item = Holder> {
     let (from, to) = (period.asked.from.boot, period.asked.to.boot);
     let last_asked = period.last_asked;
     holders.map(move |(gpu, (holder, since))| {
-        let bearer = watch.host().bearer(holder.pid);
+        let bearer = watch.host().bearer(&gpu.facts.uuid, holder.pid);
         let exit = watch.host().end_of_bearer(holder.pid).filter(|exit| *exit < last_asked);
         // Where it ended, that is when it let go.
         let until = exit.unwrap_or(to).max(since.boot);
         let since = if is_at_first_look(gpu, since.boot) { from } else { since.boot };
         let who = (gpu.facts.uuid.clone(), holder.pid, bearer.key);
-        let party = watch.bearer_as_party(holder.pid);
+        let party = watch.bearer_as_party(&gpu.facts.uuid, holder.pid);
         let holder_now = Holder::without_row(who, party, (since, until));
         let memory = holder.memory.known().copied();
         Holder { memory, is_over: exit.is_some(), ..holder_now }

@@ -55,7 +55,7 @@ fn standing_row(open: &OpenRow) -> Option<&Row> {
 /// Whose a row is: by its start, or, where that is hidden, by whoever bears the pid now.
 pub(super) fn identity_of(watch: &Watch, open: &OpenRow) -> (Party, Option<ProcessKey>) {
     let Some(row) = standing_row(open) else {
-        return (watch.bearer_as_party(open.pid), watch.host().bearer(open.pid).key);
+        return (watch.bearer_as_party(&open.gpu, open.pid), watch.host().key_of_bearer(open.pid));
     };
     let standing = watch.host().standing(row);
     let party = Party { of_command: standing.of_command, account: standing.account };
@@ -100,8 +100,8 @@ fn memory_of(gpu: &GpuRows, pid: Pid) -> Option<Bytes> {
 }
 
 impl Watch {
-    pub(super) fn bearer_as_party(&self, pid: Pid) -> Party {
-        let bearer = self.host().bearer(pid);
+    pub(super) fn bearer_as_party(&self, gpu: &GpuUuid, pid: Pid) -> Party {
+        let bearer = self.host().bearer(gpu, pid);
         let of_command = bearer.key.is_some_and(|key| self.host().is_in_command(&key));
         Party { of_command, account: bearer.account }
     }

@@ -195,7 +195,7 @@ fn the_bills_of_two_adjacent_periods_are_that_of_both_for_every_gpu_and_line() {
         let (journal, end_ms) = random_journal(random);
         let ledger = ledger(&journal);
         let (from, cut, to) = random_split(random, end_ms);
-        let by = By::ALL[usize::try_from(seed % 5).unwrap()];
+        let by = By::ALL[usize::try_from(seed).unwrap() % By::ALL.len()];
         let whole = made_by(&journal, &ledger, span(from, to), by);
         let first = made_by(&journal, &ledger, span(from, cut), by);
         let second = made_by(&journal, &ledger, span(cut, to), by);
@@ -233,7 +233,7 @@ fn by_gpu_a_line_says_alone_and_shared_of_processes_as_its_statement_does() {
             Figures::Open(_) | Figures::Correction(_) | Figures::Conflict(_) => false,
             _ => true,
         });
-        let mut pure = Ledger::new();
+        let mut pure = Ledger::for_bill_by(By::Process);
         journal.entries.iter().for_each(|entry| pure.take(entry).unwrap());
         let report = made_by(&journal, &pure, whole, By::Gpu);
         for gpu in &report.gpus {
@@ -276,7 +276,7 @@ fn handed_over(random: &mut Random, journal: &Journal, period: Span) -> Ledger {
             wanted[usize::try_from(correction.of - 1).unwrap()] = true;
         }
     }
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::for_bill_by(By::Process);
     let handed = entries.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
     handed.for_each(|(entry, _)| ledger.take(entry).unwrap());
     ledger.finish(&journal.end).unwrap();
@@ -288,7 +288,7 @@ fn a_bill_of_the_entries_that_bear_on_its_period_is_that_of_the_whole_journal() 
     histories(4_000, |seed, random| {
         let (journal, end_ms) = random_journal(random);
         let (from, _, to) = random_split(random, end_ms);
-        let by = By::ALL[usize::try_from(seed % 5).unwrap()];
+        let by = By::ALL[usize::try_from(seed).unwrap() % By::ALL.len()];
         let whole = made_by(&journal, &ledger(&journal), span(from, to), by);
         let part = {
             let handed = handed_over(random, &journal, span(from, to));

@@ -15,7 +15,7 @@ use crate::unit::{Bytes, Ms, Span};
 use crate::unknown::{DisputeReason, GapCause};
 
 fn ledger(journal: &Journal) -> Ledger {
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::for_bill_by(By::Process);
     journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
     ledger.finish(&journal.end).unwrap();
     ledger
@@ -57,7 +57,7 @@ fn line<'a>(report: &'a Report, name: &str) -> &'a Account {
 fn a_journal_whose_sums_are_not_what_was_booked_makes_no_bill() {
     let mut journal = Journal::began(0, 1);
     journal.settle(90, Row::of("ollama", 1, 10, 50));
-    let mut more = Ledger::new();
+    let mut more = Ledger::for_bill_by(By::Process);
     journal.entries.iter().for_each(|entry| more.take(entry).unwrap());
     let mut end = journal.end.clone();
     end.head.booked.values_mut().for_each(|sum| sum.held_ms -= 1);

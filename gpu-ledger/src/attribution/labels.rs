@@ -1,0 +1,300 @@
+//! By what else than its account a settlement can be billed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Subject;
+use crate::escape::escape_bounded;
+
+/// Values by dimension, ascending by the dimension's word.
+pub type Labels = Vec<(Arc<str>, Arc<str>)>;
+
+/// Characters of a value that are kept: container ids have 64, image names with their digest some 200.
+const VALUE_CHARS_MAX: usize = 256;
+
+/// What a settlement is labelled with. The words are part of the journal's format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Label {
+    /// The project of a compose file.
+    ComposeProject,
+    /// The service of a compose file.
+    ComposeService,
+    /// The container's whole id, or its name where that is what its group is called.
+    Container,
+    /// What the runtime calls the container.
+    ContainerName,
+    /// The container's image.
+    Image,
+    /// The batch job, `SCHEDULER ID`.
+    Job,
+    /// [`Kind`].
+    Kind,
+    /// The login user's name.
+    LoginUser,
+    /// The pod's namespace.
+    Namespace,
+    /// `unknown` where the path of no control group is known: then no label of place says anything.
+    Place,
+    /// The pod's name.
+    Pod,
+    /// The pod's uid.
+    PodUid,
+    /// What the account is without a rule.
+    Service,
+    /// The step of the batch job.
+    Step,
+    /// The systemd unit: of the user's manager, else of the system's.
+    Unit,
+    /// The real user's name.
+    User,
+}
+
+impl Label {
+    /// Every one, in the order of their words.
+    pub const ALL: [Self; 16] = [
+        Self::ComposeProject,
+        Self::ComposeService,
+        Self::Container,
+        Self::ContainerName,
+        Self::Image,
+        Self::Job,
+        Self::Kind,
+        Self::LoginUser,
+        Self::Namespace,
+        Self::Place,
+        Self::Pod,
+        Self::PodUid,
+        Self::Service,
+        Self::Step,
+        Self::Unit,
+        Self::User,
+    ];
+
+    /// The word in every format.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ComposeProject => "compose_project",
+            Self::ComposeService => "compose_service",
+            Self::Container => "container",
+            Self::ContainerName => "container_name",
+            Self::Image => "image",
+            Self::Job => "job",
+            Self::Kind => "kind",
+            Self::LoginUser => "login_user",
+            Self::Namespace => "namespace",
+            Self::Place => "place",
+            Self::Pod => "pod",
+            Self::PodUid => "pod_uid",
+            Self::Service => "service",
+            Self::Step => "step",
+            Self::Unit => "unit",
+            Self::User => "user",
+        }
+    }
+}
+
+/// What a GPU was held for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Kind {
+    /// In the driver's list of compute processes, MPS clients among them.
+    Compute,
+    /// In its list of graphics processes.
+    Graphics,
+    /// In both.
+    Both,
+    /// No list was read while it held the GPU.
+    #[default]
+    Unknown,
+}
+
+impl Kind {
+    /// Of a process that was seen in these lists.
+    #[must_use]
+    pub const fn seen(compute: bool, graphics: bool) -> Self {
+        match (compute, graphics) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Compute,
+            (false, true) => Self::Graphics,
+            (false, false) => Self::Unknown,
+        }
+    }
+
+    /// Of a process that was seen as both of these.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, kind) | (kind, Self::Unknown) => kind,
+            (Self::Compute, Self::Compute) => Self::Compute,
+            (Self::Graphics, Self::Graphics) => Self::Graphics,
+            _ => Self::Both,
+        }
+    }
+
+    /// The word in every format.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Graphics => "graphics",
+            Self::Both => "both",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The labels of a subject. `service`: its account without a rule.
+pub(super) fn of(subject: &Subject<'_>, service: &str) -> Labels {
+    let place = subject.place;
+    let names = subject.names;
+    let named = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
+        names.and_then(|names| pick(names).clone())
+    };
+    let job = place.job.as_ref();
+    let all = [
+        (Label::ComposeProject, named(|names| &names.compose_project)),
+        (Label::ComposeService, named(|names| &names.compose_service)),
+        (Label::Container, place.container.as_ref().map(|one| Arc::clone(&one.id))),
+        (Label::ContainerName, named(|names| &names.name)),
+        (Label::Image, named(|names| &names.image)),
+        (Label::Job, job.and_then(super::ladder::job)),
+        (Label::Kind, Some(subject.kind.as_str().into())),
+        (Label::LoginUser, subject.users.login.clone()),
+        (Label::Namespace, named(|names| &names.namespace)),
+        (Label::Place, subject.cgroups.is_empty().then(|| UNKNOWN.into())),
+        (Label::Pod, named(|names| &names.pod)),
+        (Label::PodUid, place.pod.as_ref().map(|pod| Arc::clone(&pod.uid))),
+        (Label::Service, Some(service.into())),
+        (Label::Step, job.and_then(|job| job.step.clone())),
+        (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
+        (Label::User, subject.users.real.clone()),
+    ];
+    let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
+    known.map(|(label, value)| (label.as_str().into(), bounded(value))).collect()
+}
+
+/// A name that is made by those who are billed, safe to print.
+pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
+    let plain = value.len() <= VALUE_CHARS_MAX && !value.chars().any(crate::escape::is_unprintable);
+    if plain { value } else { escape_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
+}
+
+/// A value that is not known.
+const UNKNOWN: &str = "unknown";
+
+/// One label of a settlement.
+#[must_use]
+pub fn label_of(labels: &[(Arc<str>, Arc<str>)], label: Label) -> Option<&Arc<str>> {
+    labels.iter().find(|(word, _)| **word == *label.as_str()).map(|(_, value)| value)
+}
+
+/// A dimension of place that a bill can be made by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Dimension {
+    /// By systemd unit.
+    Unit,
+    /// By container.
+    Container,
+    /// By pod.
+    Pod,
+    /// By namespace.
+    Namespace,
+    /// By batch job.
+    Job,
+    /// By what accounts are without rules.
+    Service,
+    /// By what a GPU was held for.
+    Kind,
+}
+
+impl Dimension {
+    /// Every one, in the order of the help text.
+    pub const ALL: [Self; 7] = [
+        Self::Service,
+        Self::Unit,
+        Self::Container,
+        Self::Pod,
+        Self::Namespace,
+        Self::Job,
+        Self::Kind,
+    ];
+
+    /// The word on the command line and in every format.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unit => "unit",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Namespace => "namespace",
+            Self::Job => "job",
+            Self::Service => "service",
+            Self::Kind => "kind",
+        }
+    }
+
+    /// What a settlement with these labels stands under.
+    #[must_use]
+    pub fn value(self, labels: &[(Arc<str>, Arc<str>)]) -> Value {
+        let of = |label| label_of(labels, label).cloned();
+        // Every settlement with a name has one, since there are labels.
+        if of(Label::Service).is_none() {
+            return Value::Unknown;
+        }
+        let is_placed = of(Label::Place).is_none();
+        let or_none = |value: Option<Arc<str>>| match value {
+            Some(value) => Value::Is(value),
+            None if is_placed => Value::None,
+            None => Value::Unknown,
+        };
+        match self {
+            Self::Service => of(Label::Service).map_or(Value::Unknown, Value::Is),
+            Self::Kind => match of(Label::Kind) {
+                Some(kind) if &*kind != UNKNOWN => Value::Is(kind),
+                _ => Value::Unknown,
+            },
+            Self::Unit => or_none(of(Label::Unit)),
+            Self::Job => or_none(of(Label::Job)),
+            Self::Container => or_none(of(Label::Container).map(|id| {
+                let short: Arc<str> = short(&id).into();
+                of(Label::ContainerName)
+                    .map_or_else(|| Arc::clone(&short), |name| format!("{name} ({short})").into())
+            })),
+            Self::Pod => {
+                or_none(of(Label::PodUid).map(|uid| match (of(Label::Namespace), of(Label::Pod)) {
+                    (Some(namespace), Some(pod)) => format!("{namespace}/{pod}").into(),
+                    (None, Some(pod)) => pod,
+                    (_, None) => uid,
+                }))
+            }
+            Self::Namespace => match (of(Label::Namespace), of(Label::PodUid)) {
+                // What the pod's namespace is called was not to be had.
+                (None, Some(_)) => Value::Unknown,
+                (namespace, _) => or_none(namespace),
+            },
+        }
+    }
+}
+
+/// An id as people write it: containers' ids are told apart by their first twelve digits.
+pub(super) fn short(id: &str) -> &str {
+    let is_hash = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    id.get(..12).filter(|_| is_hash).unwrap_or(id)
+}
+
+/// Under what a settlement stands in one dimension.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Value {
+    /// This.
+    Is(Arc<str>),
+    /// It is known to be under nothing.
+    None,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,83 @@
+//! What an account is called where no rule says: the batch job, else the pod, else the container, else the
+//! service, else the program.
+
+use std::sync::Arc;
+
+use super::labels::{bounded, short};
+use super::{ContainerNames, Subject};
+use crate::identity::{Program, ProgramKind};
+use crate::place::Job;
+
+/// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
+const SCHEDULERS: [&[u8]; 7] =
+    [b"cron", b"crond", b"CRON", b"anacron", b"atd", b"fcron", b"busybox-crond"];
+
+/// The account's name.
+pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
+    let place = subject.place;
+    let found = place
+        .job
+        .as_ref()
+        .and_then(job)
+        .or_else(|| pod(subject))
+        .or_else(|| container(subject))
+        .or_else(|| place.service())
+        .or_else(|| scheduled(subject));
+    found.map_or_else(|| program(subject.program), bounded)
+}
+
+/// `slurm 1234`: the numbers of two schedulers are not those of one.
+pub(super) fn job(job: &Job) -> Option<Arc<str>> {
+    let id = job.id.as_ref()?;
+    Some(format!("{} {id}", job.scheduler.as_str()).into())
+}
+
+fn pod(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let pod = subject.place.pod.as_ref()?;
+    let named = subject.names.and_then(|names| match (&names.namespace, &names.pod) {
+        (Some(namespace), Some(pod)) => Some(format!("{namespace}/{pod}").into()),
+        (None, Some(pod)) => Some(Arc::clone(pod)),
+        (_, None) => None,
+    });
+    Some(named.unwrap_or_else(|| format!("pod {}", pod.uid).into()))
+}
+
+fn container(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let container = subject.place.container.as_ref()?;
+    let of_compose = |names: &ContainerNames| match (&names.compose_project, &names.compose_service)
+    {
+        (Some(project), Some(service)) if project == service => Some(Arc::clone(service)),
+        (Some(project), Some(service)) => Some(format!("{project}/{service}").into()),
+        (None, Some(service)) => Some(Arc::clone(service)),
+        (_, None) => None,
+    };
+    let named = subject.names.and_then(|names| of_compose(names).or_else(|| names.name.clone()));
+    Some(named.unwrap_or_else(|| match container.runtime {
+        Some(runtime) => format!("{} {}", runtime.as_str(), short(&container.id)).into(),
+        None => format!("container {}", short(&container.id)).into(),
+    }))
+}
+
+/// The command that a scheduler started, whatever that then ran: the outermost program below it that is no
+/// mere shell.
+fn scheduled(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let is_scheduler =
+        |program: Option<&Program>| program.is_some_and(|one| SCHEDULERS.contains(&one.as_bytes()));
+    let below = subject.ancestors.iter().position(|one| is_scheduler(one.program))?;
+    let started = subject.ancestors.get(..below)?.iter().rev().map(|one| one.program);
+    let started = started.chain([subject.program]);
+    let says_what = |one: &&Program| {
+        use ProgramKind::{Executable, Module, Script, Title};
+        matches!(one.kind(), Executable | Script | Module | Title)
+    };
+    started.flatten().find(says_what).map(|own| program(Some(own)))
+}
+
+/// The program's name, as an account's.
+pub(crate) fn program(program: Option<&Program>) -> Arc<str> {
+    match program {
+        Some(program) => program.to_string().into(),
+        // Its identity is known, but neither its arguments nor its file name were captured.
+        None => "(name not captured)".into(),
+    }
+}

@@ -1,0 +1,202 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::identity::{ImageContent, Program};
+use crate::kernel::{Argv, ArgvState};
+use crate::place::{Job, Place, Pod, Qos, Runtime, Scheduler};
+use crate::unit::GpuUuid;
+
+/// A program, as its arguments name it.
+fn ran(words: &[&str]) -> Program {
+    let mut bytes = Vec::new();
+    for word in words {
+        bytes.extend_from_slice(word.as_bytes());
+        bytes.push(0);
+    }
+    let length = u64::try_from(bytes.len()).unwrap();
+    let argv =
+        Argv { bytes: Bytes::from(bytes), true_length: Some(length), state: ArgvState::Whole };
+    let filename = Bytes::copy_from_slice(words[0].as_bytes());
+    Program::of(&ImageContent { argv, filename, exe: None }).unwrap()
+}
+
+/// Who is attributed, piece by piece.
+struct Made {
+    program: Option<Program>,
+    place: Place,
+    cgroups: Vec<&'static [u8]>,
+    names: Option<ContainerNames>,
+    ancestors: Vec<Program>,
+    kind: Kind,
+}
+
+impl Made {
+    fn new(program: &[&str]) -> Self {
+        Self {
+            program: Some(ran(program)),
+            place: Place::default(),
+            cgroups: vec![b"/"],
+            names: None,
+            ancestors: Vec::new(),
+            kind: Kind::Unknown,
+        }
+    }
+
+    fn attributed(&self) -> Attributed {
+        let ancestors: Vec<AncestorSubject<'_>> =
+            self.ancestors.iter().map(|one| AncestorSubject { program: Some(one) }).collect();
+        let gpu = GpuUuid("GPU-1".into());
+        let users = Users { real: Some("alice".into()), ..Users::default() };
+        Attributor::default().attribute(&Subject {
+            gpu: &gpu,
+            gpu_index: Some(0),
+            gpu_name: None,
+            kind: self.kind,
+            program: self.program.as_ref(),
+            exe: b"",
+            argv: None,
+            user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
+            users: &users,
+            cgroups: &self.cgroups,
+            place: &self.place,
+            names: self.names.as_ref(),
+            ancestors: &ancestors,
+        })
+    }
+
+    fn account(&self) -> String {
+        self.attributed().account.to_string()
+    }
+
+    fn value(&self, dimension: Dimension) -> Value {
+        dimension.value(&self.attributed().labels)
+    }
+}
+
+const ID: &str = "3f2a9c0d1e4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeef";
+
+fn in_container(names: Option<ContainerNames>) -> Made {
+    let mut made = Made::new(&["/usr/bin/python3", "/srv/xtts.py"]);
+    made.place.unit = Some(format!("docker-{ID}.scope").into());
+    made.place.container = Some(Container { runtime: Some(Runtime::Docker), id: ID.into() });
+    made.names = names;
+    made
+}
+
+fn is(value: &str) -> Value {
+    Value::Is(value.into())
+}
+
+#[test]
+fn the_job_goes_before_the_pod_before_the_container_before_the_program() {
+    let mut made = in_container(Some(ContainerNames {
+        name: Some("box".into()),
+        ..ContainerNames::default()
+    }));
+    assert_eq!(made.account(), "box");
+    made.place.pod =
+        Some(Pod { uid: "11112222-3333-4444-5555-666677778888".into(), qos: Some(Qos::Burstable) });
+    assert_eq!(made.account(), "pod 11112222-3333-4444-5555-666677778888");
+    made.place.job = Some(Job {
+        scheduler: Scheduler::Slurm,
+        id: Some("4711".into()),
+        step: Some("0".into()),
+        task: None,
+    });
+    assert_eq!(made.account(), "slurm 4711");
+    assert_eq!(made.value(Dimension::Job), is("slurm 4711"));
+    // Of a slot nobody knows the job.
+    made.place.job = Some(Job { scheduler: Scheduler::HtCondor, id: None, step: None, task: None });
+    assert_eq!(made.account(), "pod 11112222-3333-4444-5555-666677778888");
+    assert_eq!(Made::new(&["/usr/bin/python3", "/srv/xtts.py"]).account(), "xtts.py");
+}
+
+#[test]
+fn a_container_without_a_name_keeps_its_id_and_with_one_both() {
+    let made = in_container(None);
+    assert_eq!(made.account(), "docker 3f2a9c0d1e4b");
+    assert_eq!(made.value(Dimension::Container), is("3f2a9c0d1e4b"));
+    let labels = made.attributed().labels;
+    assert_eq!(label_of(&labels, Label::Container).map(|id| &**id), Some(ID));
+    let names = ContainerNames {
+        name: Some("ai-xtts-1".into()),
+        image: Some("ghcr.io/x/xtts:2".into()),
+        compose_project: Some("ai".into()),
+        compose_service: Some("xtts".into()),
+        ..ContainerNames::default()
+    };
+    let made = in_container(Some(names));
+    assert_eq!(made.account(), "ai/xtts");
+    assert_eq!(made.value(Dimension::Container), is("ai-xtts-1 (3f2a9c0d1e4b)"));
+    assert_eq!(made.value(Dimension::Service), is("ai/xtts"));
+    let labels = made.attributed().labels;
+    assert_eq!(label_of(&labels, Label::Image).map(|it| &**it), Some("ghcr.io/x/xtts:2"));
+    assert!(labels.is_sorted(), "{labels:?}");
+}
+
+#[test]
+fn what_is_none_is_told_from_what_nobody_knows() {
+    let mut made = Made::new(&["/bin/job"]);
+    for dimension in [Dimension::Unit, Dimension::Container, Dimension::Pod, Dimension::Job] {
+        assert_eq!(made.value(dimension), Value::None, "{dimension}");
+    }
+    assert_eq!(made.value(Dimension::Namespace), Value::None);
+    made.cgroups = Vec::new();
+    for dimension in [Dimension::Unit, Dimension::Container, Dimension::Pod, Dimension::Job] {
+        assert_eq!(made.value(dimension), Value::Unknown, "{dimension}");
+    }
+    // A pod has a namespace; what it is called only the runtime says.
+    let mut made = in_container(None);
+    made.place.pod = Some(Pod { uid: "u".into(), qos: None });
+    assert_eq!(made.value(Dimension::Namespace), Value::Unknown);
+    made.names = Some(ContainerNames {
+        namespace: Some("lab".into()),
+        pod: Some("train-0".into()),
+        ..ContainerNames::default()
+    });
+    assert_eq!(made.value(Dimension::Namespace), is("lab"));
+    assert_eq!(made.value(Dimension::Pod), is("lab/train-0"));
+    assert_eq!(made.account(), "lab/train-0");
+    // Entries from before there were labels say nothing of any of it.
+    for dimension in Dimension::ALL {
+        assert_eq!(dimension.value(&[]), Value::Unknown, "{dimension}");
+    }
+    assert_eq!(made.value(Dimension::Kind), Value::Unknown);
+    made.kind = Kind::Compute.and(Kind::Graphics);
+    assert_eq!(made.value(Dimension::Kind), is("both"));
+}
+
+#[test]
+fn a_cron_job_is_its_command_whatever_that_runs() {
+    let mut made = Made::new(&["/usr/bin/python3", "-m", "train"]);
+    let cron = || ran(&["/usr/sbin/cron", "-f"]);
+    let shell = || ran(&["/bin/sh", "-c", "/opt/nightly.sh --all"]);
+    made.ancestors = vec![shell(), cron()];
+    assert_eq!(made.account(), "train");
+    made.ancestors = vec![ran(&["/bin/bash", "/opt/nightly.sh", "--all"]), shell(), cron()];
+    assert_eq!(made.account(), "nightly.sh");
+    // Without a scheduler above it, it is its own program.
+    made.ancestors = vec![ran(&["/bin/bash", "/opt/nightly.sh", "--all"]), shell()];
+    assert_eq!(made.account(), "train");
+}
+
+#[test]
+fn nobody_is_called_anything_that_a_terminal_or_a_line_would_stumble_over() {
+    let names = ContainerNames {
+        name: Some("a\u{1b}]52;c;\u{202e}b\nc".into()),
+        image: Some("x".repeat(10_000).into()),
+        labels: BTreeMap::from([(Arc::from("k"), Arc::from("v"))]),
+        ..ContainerNames::default()
+    };
+    let made = in_container(Some(names));
+    let attributed = made.attributed();
+    for (dimension, value) in &attributed.labels {
+        assert!(!value.chars().any(crate::escape::is_unprintable), "{dimension}: {value:?}");
+        assert!(value.chars().count() <= 256, "{dimension}");
+    }
+    let account = attributed.account.to_string();
+    assert!(!account.chars().any(crate::escape::is_unprintable), "{account:?}");
+}

@@ -1,0 +1,90 @@
+//! `gpu-ledger explain`.
+
+use clap::{ArgGroup, Args};
+use jiff::tz::TimeZone;
+
+use super::place::JournalPlace;
+use super::{STATUS_UNKNOWN, Usage, print};
+use crate::attribution::Label;
+use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
+use crate::billing::JournalFiles;
+use crate::clock::Clock;
+use crate::explain::{Choice, explain, render};
+use crate::journal::store::StateDir;
+use crate::rendering::json;
+
+const AFTER_HELP: &str = "ID is as bill --by process --format json has it (the first 8 of the GPU's UUID, pid, \
+startTime), or the number of the entry. Without --since and --until it is searched in the whole journal.\n\
+Exit status: 0 every settlement found has a name, 1 failed, or none was found, 2 found, but one is without a \
+name, 64 usage.";
+
+/// What is to be explained.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+#[command(group = ArgGroup::new("which").required(true))]
+pub(super) struct Explain {
+    /// The settlement
+    #[arg(value_name = "ID", group = "which")]
+    id: Option<String>,
+    /// Settlements of this batch job
+    #[arg(long, value_name = "JOB", group = "which")]
+    job: Option<String>,
+    /// Settlements of this pod, by its name or uid
+    #[arg(long, value_name = "POD", group = "which")]
+    pod: Option<String>,
+    /// Settlements of this container, by its name or the first 12 digits of its id or more
+    #[arg(long, value_name = "CONTAINER", group = "which")]
+    container: Option<String>,
+    /// Settlements of this unit
+    #[arg(long, value_name = "UNIT", group = "which")]
+    unit: Option<String>,
+    /// Settlements of this account
+    #[arg(long, value_name = "ACCOUNT", group = "which")]
+    account: Option<String>,
+    /// Not before this moment
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Before this moment
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    until: Option<String>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: JournalPlace,
+}
+
+impl Explain {
+    pub(super) fn run(self, clock: &Clock) -> anyhow::Result<u8> {
+        let choice = [
+            self.id.map(Choice::Id),
+            self.job.map(|job| Choice::Labelled(Label::Job, job)),
+            self.pod.map(|pod| Choice::Labelled(Label::PodUid, pod)),
+            self.container.map(|one| Choice::Labelled(Label::Container, one)),
+            self.unit.map(|unit| Choice::Labelled(Label::Unit, unit)),
+            self.account.map(Choice::Account),
+        ];
+        let Some(choice) = choice.into_iter().flatten().next() else {
+            return Err(
+                Usage("give the ID of a settlement, or --job, --pod, --account".into()).into()
+            );
+        };
+        let is_whole = self.since.is_none() && self.until.is_none();
+        let zone = TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?;
+        let period = is_whole.then(|| "all".to_owned());
+        let asked = Asked { since: self.since, until: self.until, period };
+        let now = moment_of(clock.now().wall.ms());
+        let span = Standpoint { now, latest_ms: None, zone }.reading(&asked)?;
+        let files = JournalFiles::open(&StateDir::at(self.place.state_dir()?))?;
+        let explanation = explain(&files, span, &choice)?;
+        if explanation.settlements.is_empty() {
+            anyhow::bail!(
+                "no settlement is such; `gpu-ledger bill --by process --period all --format json` lists their ids"
+            );
+        }
+        let page = if self.json { json(&explanation)? } else { render(&explanation) };
+        print(&page)?;
+        let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
+        Ok(if is_nameless { STATUS_UNKNOWN } else { 0 })
+    }
+}

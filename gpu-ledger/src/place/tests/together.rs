@@ -1,0 +1,117 @@
+//! Several paths of one process.
+
+use crate::place::{Place, Qos, Runtime, Scheduler};
+
+const A: &str = "2403ccfe427f1dc7b6120dccb9ac58c2f8456950380d587a9f33ea7f00dd303d";
+const B: &str = "93529524695bb00d91c1f6dba692ea8d3550c3b94fb2463af7bc9ec82f992d26";
+
+fn of(paths: &[&str]) -> Place {
+    Place::of(paths.iter().map(|path| path.as_bytes()))
+}
+
+/// Both orders, where it must not matter which hierarchy came first.
+fn of_both(one: &str, other: &str) -> Place {
+    let place = of(&[one, other]);
+    assert_eq!(place, of(&[other, one]), "{one}\n{other}");
+    place
+}
+
+fn container(place: &Place) -> (&str, Option<Runtime>) {
+    let container = place.container.as_ref().unwrap();
+    (&container.id, container.runtime)
+}
+
+#[test]
+fn nothing_says_nothing() {
+    assert_eq!(of(&[]), Place::default());
+    assert_eq!(of(&["/", "", "relative", "/../x/../docker", "//"]), Place::default());
+}
+
+#[test]
+fn on_a_hybrid_host_v1_names_the_container_and_v2_the_daemon() {
+    // ctrsploit/ctrsploit#280: both lines are of one process.
+    let place = of_both("/system.slice/containerd.service", &format!("/docker/{A}"));
+    assert_eq!(container(&place), (A, Some(Runtime::Docker)));
+    assert_eq!(place.unit.as_deref(), Some("containerd.service"));
+    assert_eq!(place.service(), None, "the daemon is not the service");
+}
+
+#[test]
+fn a_pod_of_kind_is_not_lost_to_the_node_that_v2_tells() {
+    // spire, testdata/cgroups_pid_in_kind_pod.txt: both lines are of one process.
+    let pod = "poda2830d0d-b0f0-4ff0-81b5-0ee4e299cf80";
+    let v1 = format!("/docker/{B}/kubepods/besteffort/{pod}/{A}");
+    let place = of_both(&v1, &format!("/docker/{B}/system.slice/containerd.service"));
+    assert_eq!(container(&place), (A, None));
+    let read = place.pod.unwrap();
+    assert_eq!((read.uid.as_ref(), read.qos), (&pod[3..], Some(Qos::BestEffort)));
+    // Of the pod's own group it is the pod alone: the node is no container of its.
+    let level = of_both(&v1[..v1.len() - A.len() - 1], &format!("/docker/{B}/init.scope"));
+    assert!(level.container.is_none() && level.pod.is_some());
+}
+
+#[test]
+fn a_colon_group_is_the_same_at_the_root_and_below_the_daemon() {
+    let group = format!(
+        "kubepods-besteffort-pod214f3ba8_4b69_4bdb_a7d5_5ecc73f04ae9.slice:cri-containerd:{A}"
+    );
+    let place = of_both(&format!("/{group}"), &format!("/system.slice/containerd.service/{group}"));
+    assert_eq!(container(&place), (A, Some(Runtime::Containerd)));
+    assert_eq!(place.pod.unwrap().uid.as_ref(), "214f3ba8-4b69-4bdb-a7d5-5ecc73f04ae9");
+    assert_eq!(place.unit.as_deref(), Some("containerd.service"));
+}
+
+#[test]
+fn a_user_unit_is_seen_in_v2_alone() {
+    let manager = "/user.slice/user-1000.slice/user@1000.service";
+    let place = of_both(manager, &format!("{manager}/app.slice/comfyui.service"));
+    assert_eq!(place.user_unit.as_deref(), Some("comfyui.service"));
+    assert_eq!((place.owner_uid, place.service().as_deref()), (Some(1000), Some("comfyui")));
+}
+
+#[test]
+fn a_job_of_v1_is_not_lost_to_the_daemon_of_v2() {
+    let place = of_both("/slurm/uid_1000/job_123/step_0/task_1", "/system.slice/slurmd.service");
+    let job = place.job.unwrap();
+    assert_eq!(job.scheduler, Scheduler::Slurm);
+    assert_eq!((job.id.as_deref(), job.task.as_deref()), (Some("123"), Some("1")));
+    // A hierarchy in which Slurm makes no tasks tells less.
+    let place = of_both("/slurm/uid_1/job_9/step_0", "/slurm/uid_1/job_9/step_0/task_0");
+    assert_eq!(place.job.unwrap().task.as_deref(), Some("0"));
+}
+
+#[test]
+fn who_is_moved_after_its_fork_is_where_it_came_to() {
+    // A manager forks in its own group, and moves the child before it execs.
+    let moved = of(&["/init.scope", "/system.slice/ollama.service"]);
+    assert_eq!(moved.unit.as_deref(), Some("ollama.service"));
+    let manager = "/user.slice/user-7.slice/user@7.service";
+    let (own, app) = (format!("{manager}/init.scope"), format!("{manager}/app.slice/a.service"));
+    assert_eq!(of(&[&own, &app]).user_unit.as_deref(), Some("a.service"));
+    // The later of two containers, with nothing of the earlier.
+    let pod = "/kubepods.slice/kubepods-pod2d51509a_fcf0_41cc_b535_57cfeeaf73d1.slice";
+    let (first, second) =
+        (format!("/machine.slice/libpod-{A}.scope"), format!("/machine.slice/libpod-{B}.scope"));
+    assert_eq!(container(&of(&[&first, &second])).0, B);
+    assert_eq!(container(&of(&[&second, &first])).0, A);
+    let (of_pod, other) =
+        (format!("{pod}/crio-{A}.scope"), format!("/system.slice/docker-{B}.scope"));
+    let place = of(&[&other, &of_pod]);
+    assert_eq!((container(&place).0, place.pod.is_some()), (A, true));
+    assert_eq!(container(&of(&[&of_pod, &other])).0, A, "which pod it is tells more");
+}
+
+#[test]
+fn an_inner_container_wins_over_the_one_it_runs_in() {
+    let place = of_both(&format!("/docker/{A}/docker/{B}"), &format!("/docker/{A}/init"));
+    assert_eq!(container(&place).0, B);
+}
+
+#[test]
+fn a_longer_path_than_the_kernel_has_says_nothing() {
+    let tail = "/x".repeat(crate::place::PATH_BYTES_MAX);
+    let long = format!("/system.slice/a.service{tail}");
+    assert_eq!(of(&[&long]), Place::default());
+    let whole = &long[..crate::place::PATH_BYTES_MAX];
+    assert_eq!(of(&[whole]).unit.as_deref(), Some("a.service"));
+}

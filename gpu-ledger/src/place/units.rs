@@ -1,0 +1,97 @@
+//! Units, slices and owners, as systemd reads them off a path (src/basic/cgroup-util.c, systemd 257:
+//! `cg_path_get_unit`, `cg_path_get_user_unit`, `cg_path_get_slice`, `cg_path_get_owner_uid`): slices first,
+//! then the unit, and all below is the unit's own.
+
+use std::sync::Arc;
+
+/// The units of one path.
+#[derive(Default)]
+pub(super) struct Units {
+    pub(super) unit: Option<Arc<str>>,
+    pub(super) user_unit: Option<Arc<str>>,
+    pub(super) slice: Option<Arc<str>>,
+    pub(super) owner_uid: Option<u32>,
+}
+
+impl Units {
+    pub(super) fn of(parts: &[&[u8]]) -> Self {
+        let (slice, rest) = skip_slices(parts);
+        let owner_uid = slice.and_then(owner_of);
+        let slice = slice.map(Arc::from);
+        let mut units = Self { slice, owner_uid, ..Self::default() };
+        let Some((first, below)) = rest.split_first() else { return units };
+        let Some(unit) = unit_name(first) else { return units };
+        units.unit = Some(unit.into());
+        if is_user_manager(unit) || is_session(unit) {
+            let (_, below) = skip_slices(below);
+            units.user_unit = below.first().and_then(|part| unit_name(part)).map(Arc::from);
+        }
+        units
+    }
+
+    /// How specific they are. A user's manager has its units in v2 alone: in the hierarchies of v1 the same
+    /// process is in `user@UID.service`.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        (self.user_unit.is_some(), self.unit.is_some(), self.slice.is_some())
+    }
+}
+
+/// The innermost of the slices that a path begins with, and what follows them.
+fn skip_slices<'p, 'a>(parts: &'a [&'p [u8]]) -> (Option<&'p str>, &'a [&'p [u8]]) {
+    let mut innermost = None;
+    let mut rest = parts;
+    while let Some((first, below)) = rest.split_first() {
+        let Some(slice) = slice_name(first) else { break };
+        (innermost, rest) = (Some(slice), below);
+    }
+    (innermost, rest)
+}
+
+/// Bytes of a unit's name (`UNIT_NAME_MAX` counts the NUL, src/basic/unit-name.h).
+const UNIT_BYTES_MAX: usize = 255;
+
+fn slice_name(part: &[u8]) -> Option<&str> {
+    let name = valid_name(part)?;
+    (name.strip_suffix(".slice").is_some_and(|prefix| !prefix.is_empty()) && !name.contains('@'))
+        .then_some(name)
+}
+
+/// The name of a service or scope; a template without an instance is none.
+fn unit_name(part: &[u8]) -> Option<&str> {
+    let name = valid_name(part)?;
+    let stem = name.strip_suffix(".service").or_else(|| name.strip_suffix(".scope"))?;
+    let named = match stem.split_once('@') {
+        Some((template, instance)) => !template.is_empty() && !instance.is_empty(),
+        None => !stem.is_empty(),
+    };
+    named.then_some(name)
+}
+
+/// A part without systemd's escape (`_` in front of what would collide with the kernel's own files), of the
+/// letters that unit names are made of (`VALID_CHARS`, src/basic/unit-name.c).
+fn valid_name(part: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(part.strip_prefix(b"_").unwrap_or(part)).ok()?;
+    let valid = |letter: char| letter.is_ascii_alphanumeric() || ":-_.\\@".contains(letter);
+    (name.len() <= UNIT_BYTES_MAX && name.chars().all(valid)).then_some(name)
+}
+
+fn is_session(unit: &str) -> bool {
+    let id = unit.strip_prefix("session-").and_then(|rest| rest.strip_suffix(".scope"));
+    id.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+fn is_user_manager(unit: &str) -> bool {
+    let uid = unit.strip_prefix("user@").and_then(|rest| rest.strip_suffix(".service"));
+    uid.and_then(uid_of).is_some()
+}
+
+fn owner_of(slice: &str) -> Option<u32> {
+    slice.strip_prefix("user-").and_then(|rest| rest.strip_suffix(".slice")).and_then(uid_of)
+}
+
+/// A uid in its one decimal form; the two that stand for "none" are none (`uid_is_valid`,
+/// src/basic/user-util.c).
+fn uid_of(text: &str) -> Option<u32> {
+    let uid: u32 = text.parse().ok()?;
+    (uid.to_string() == text && uid != u32::MAX && uid != 0xFFFF).then_some(uid)
+}

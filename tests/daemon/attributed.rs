@@ -1,0 +1,193 @@
+//! On whose account a job stands by where it ran: in control groups that are made for it and gone again before
+//! anybody can look.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use gpu_ledger::journal::Figures;
+use gpu_ledger::kernel::mounts;
+use serde_json::Value;
+
+use crate::billed::Billed;
+use crate::daemon::{Daemon, Setup, assert_sound};
+use crate::privilege::can_trace;
+use crate::support::{Sim, skip};
+
+/// Containers that are made and removed, one after the other.
+const CONTAINERS: usize = 200;
+
+/// A control group, removed with its parents as far as they are empty.
+struct Group {
+    root: PathBuf,
+    path: PathBuf,
+}
+
+impl Group {
+    fn make(root: &Path, path: &str) -> Self {
+        let (root, path) = (root.to_path_buf(), root.join(path));
+        std::fs::create_dir_all(&path).unwrap();
+        Self { root, path }
+    }
+
+    /// Runs a job in it to its end, as a runtime does: the process moves, then becomes the program.
+    fn job(&self, sim: &Sim, words: &str) -> u32 {
+        let work = sim.program("work");
+        let mut job = Command::new("/bin/sh");
+        job.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.path);
+        job.arg(work.get_program()).args(work.get_args()).args(words.split(' '));
+        job.envs(work.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut child = job.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        assert!(child.wait().unwrap().success());
+        child.id()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for path in self.path.ancestors().take_while(|path| **path != *self.root) {
+            // Another test is in one that is not empty.
+            if std::fs::remove_dir(path).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Where groups can be made, where this test can run at all.
+fn root(test: &str) -> Option<PathBuf> {
+    if !can_trace(test) {
+        return None;
+    }
+    let root = mounts::cgroup2_root(Path::new("/proc")).unwrap();
+    if root.is_none() {
+        skip(test, "cgroup v2 is not mounted");
+    }
+    root
+}
+
+fn watching(sim: &Sim) -> Daemon<'_> {
+    let daemon = Setup::on(sim).start();
+    daemon.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
+    daemon
+}
+
+/// Another one each time, as runtimes make them.
+fn id(number: usize) -> String {
+    let seed = format!("{:x}{number:x}a", std::process::id());
+    seed.chars().cycle().take(64).collect()
+}
+
+fn stop(daemon: Daemon<'_>) {
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    assert_sound(&state);
+}
+
+fn bill_by(sim: &Sim, by: &str) -> Value {
+    let mut bill = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    bill.args(["bill", "--period", "all", "--format", "json", "--by", by]);
+    let output = bill.arg("--state-dir").arg(sim.folder().join("state")).output().unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn explain(sim: &Sim, words: &[&str]) -> Output {
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    explain.arg("explain").args(words).arg("--state-dir").arg(sim.folder().join("state"));
+    explain.output().unwrap()
+}
+
+#[test]
+fn short_jobs_in_containers_that_are_gone_at_once_are_each_attributed_to_their_own() {
+    let test = "short_jobs_in_containers_that_are_gone_at_once_are_each_attributed_to_their_own";
+    let Some(root) = root(test) else { return };
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = watching(&sim);
+    let mut ids: BTreeMap<u32, String> = BTreeMap::new();
+    for number in 0..CONTAINERS {
+        let id = id(number);
+        let group = Group::make(&root, &format!("docker/{id}"));
+        ids.insert(group.job(&sim, "--ms 5"), id);
+    }
+    assert_eq!(ids.len(), CONTAINERS, "no pid came twice");
+    daemon.until_booked(CONTAINERS);
+    stop(daemon);
+    let billed = Billed::of(&sim);
+    let wrong: Vec<&Value> = billed
+        .list("settlements")
+        .iter()
+        .filter(|one| {
+            let pid = u32::try_from(one["pid"].as_u64().unwrap()).unwrap();
+            one["labels"]["container"].as_str() != ids.get(&pid).map(String::as_str)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} of {CONTAINERS}: {:?}", wrong.len(), wrong.first());
+    assert_eq!(billed.list("settlements").len(), CONTAINERS);
+    // A line each, and together what the bill by account has.
+    let by = bill_by(&sim, "container");
+    let lines = by["accounts"].as_array().unwrap();
+    assert_eq!(lines.len(), CONTAINERS);
+    assert_eq!(by["span_ms_total"], billed.bill["span_ms_total"]);
+}
+
+#[test]
+fn a_service_is_its_unit_and_every_settlement_says_why() {
+    let test = "a_service_is_its_unit_and_every_settlement_says_why";
+    let Some(root) = root(test) else { return };
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = watching(&sim);
+    let unit = format!("gpu-ledger-test-{}.service", std::process::id());
+    let served = {
+        let group = Group::make(&root, &format!("system.slice/{unit}"));
+        group.job(&sim, "--ms 20")
+    };
+    let by_hand = {
+        let group = Group::make(&root, "user.slice/user-1000.slice/session-7.scope");
+        group.job(&sim, "--ms 20")
+    };
+    daemon.until_booked(2);
+    stop(daemon);
+    let billed = Billed::of(&sim);
+    let service = unit.trim_end_matches(".service");
+    let one = billed.named(served, service);
+    assert_eq!(
+        (&one["labels"]["unit"], &one["labels"]["service"]),
+        (&unit.as_str().into(), &service.into())
+    );
+    // A session is nobody's service.
+    billed.named(by_hand, "nvsim");
+    let by = bill_by(&sim, "unit");
+    let mut lines: Vec<&str> = by["accounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["account"].as_str().unwrap())
+        .collect();
+    lines.sort_unstable();
+    let mut expected = [unit.as_str(), "session-7.scope"];
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+
+    let id = one["id"].as_str().unwrap();
+    let json = explain(&sim, &["--json", id]);
+    assert_eq!(json.status.code(), Some(0), "{}", String::from_utf8_lossy(&json.stderr));
+    let explained: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let schema = include_str!("../../gpu-ledger/schema/explain.v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&explained).map(|it| it.to_string()).collect();
+    assert_eq!(faults, Vec::<String>::new(), "{explained}");
+    let [found] = &explained["settlements"].as_array().unwrap()[..] else { panic!("{explained}") };
+    assert_eq!((&found["account"], &found["basis"]), (&service.into(), &"exec".into()));
+    assert_eq!(found["held_ms"], one["held_ms"]);
+    let paths = found["who"]["cgroups"].as_array().unwrap();
+    assert!(paths.contains(&format!("/system.slice/{unit}").into()), "{paths:?}");
+    for words in [["--unit", &unit], ["--account", service]] {
+        let page = explain(&sim, &words);
+        let page = String::from_utf8_lossy(&page.stdout).into_owned();
+        assert!(page.contains(id) && page.contains("by where it ran"), "{page}");
+    }
+    let nobody = explain(&sim, &["--job", "4711"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("lists their ids"));
+}
