@@ -1,12 +1,12 @@
 //! What an account is called where no rule says: the batch job, else the pod, else the container, else the
-//! service, else the program.
+//! desktop, the service, what a scheduler of commands started, and at last the program.
 
 use std::sync::Arc;
 
 use super::labels::{bounded, short};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
-use crate::place::Job;
+use crate::place::{DESKTOP, Job, desktop_program};
 
 /// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
 const SCHEDULERS: [&[u8]; 7] =
@@ -21,7 +21,8 @@ pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
         .and_then(job)
         .or_else(|| pod(subject))
         .or_else(|| container(subject))
-        .or_else(|| place.service())
+        .or_else(|| desktop(subject))
+        .or_else(|| place.service().filter(|_| !place.is_desktop()))
         .or_else(|| scheduled(subject));
     found.map_or_else(|| program(subject.program), bounded)
 }
@@ -56,6 +57,12 @@ fn container(subject: &Subject<'_>) -> Option<Arc<str>> {
         Some(runtime) => format!("{} {}", runtime.as_str(), short(&container.id)).into(),
         None => format!("container {}", short(&container.id)).into(),
     }))
+}
+
+/// All of the desktop is one line. What it started without a scope of its own runs in its unit and is not it.
+fn desktop(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let is_part = subject.program.is_some_and(|one| desktop_program(one.as_bytes()));
+    is_part.then(|| DESKTOP.into())
 }
 
 /// The command that a scheduler started, whatever that then ran: the outermost program below it that is no

@@ -184,6 +184,28 @@ fn a_cron_job_is_its_command_whatever_that_runs() {
 }
 
 #[test]
+fn the_desktop_is_one_line_and_what_it_started_is_not_it() {
+    let shell = || {
+        Place::of([b"/user.slice/user-1000.slice/user@1000.service/session.slice/org.gnome.Shell@wayland.service".as_slice()])
+    };
+    for program in ["/usr/bin/gnome-shell", "/usr/bin/Xwayland", "/usr/lib/xorg/Xorg"] {
+        let mut made = Made::new(&[program]);
+        made.place = shell();
+        assert_eq!(made.account(), "desktop", "{program}");
+    }
+    let mut game = Made::new(&["/opt/games/quake"]);
+    game.place = shell();
+    assert_eq!(game.account(), "quake");
+    // A service of the user's manager is one.
+    let mut served = Made::new(&["/usr/bin/ollama", "serve"]);
+    served.place = Place::of([
+        b"/user.slice/user-1000.slice/user@1000.service/app.slice/ollama@1.service".as_slice(),
+    ]);
+    assert_eq!(served.account(), "ollama");
+    assert_eq!(served.value(Dimension::Unit), is("ollama@1.service"));
+}
+
+#[test]
 fn nobody_is_called_anything_that_a_terminal_or_a_line_would_stumble_over() {
     let names = ContainerNames {
         name: Some("a\u{1b}]52;c;\u{202e}b\nc".into()),

@@ -150,16 +150,3 @@ impl Scheduler {
         }
     }
 }
-
-impl Place {
-    /// Of paths.
-    #[must_use]
-    pub fn of<'p>(_: impl IntoIterator<Item = &'p [u8]>) -> Self {
-        Self::default()
-    }
-    /// Service.
-    #[must_use]
-    pub fn service(&self) -> Option<Arc<str>> {
-        None
-    }
-}
