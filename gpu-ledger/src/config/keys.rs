@@ -36,6 +36,12 @@ pub const KEYS: &[Key] = &[
         text: |config| config.nvml_library.as_ref().map(|path| path.display().to_string()),
     },
     Key {
+        path: "rules",
+        takes: PATH,
+        needs_restart: false,
+        text: |config| config.rules.as_ref().map(|path| path.display().to_string()),
+    },
+    Key {
         path: "ring_size",
         takes: "a power of two from \"64KiB\" to \"1GiB\", such as \"4MiB\"",
         needs_restart: true,

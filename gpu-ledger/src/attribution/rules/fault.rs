@@ -103,6 +103,11 @@ impl<'t> Collector<'t> {
         }
     }
 
+    /// How many there are.
+    pub(super) const fn count(&self) -> usize {
+        self.faults.len().saturating_add(self.more)
+    }
+
     fn shorten(&mut self) {
         self.faults.sort();
         self.more = self.more.saturating_add(self.faults.len().saturating_sub(FAULTS_MAX));

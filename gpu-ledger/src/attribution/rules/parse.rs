@@ -25,6 +25,11 @@ const SCHEDULERS: [Scheduler; 3] = [Scheduler::Slurm, Scheduler::Pbs, Scheduler:
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
+        // Read up to there, so in the middle of a character.
+        Err(error) if bytes.len() > FILE_BYTES_MAX && error.error_len().is_none() => {
+            let whole = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(whole).unwrap_or("")
+        }
         Err(error) => {
             let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let good = std::str::from_utf8(good).unwrap_or("");
@@ -168,6 +173,7 @@ impl File<'_, '_> {
 
     fn rule(&mut self, id: RuleId, table: &DeTable<'_>, at: usize) -> Option<Rule> {
         let (mut account, mut drafts) = (None, Vec::new());
+        let faults = self.faults.count();
         for (name, value) in table {
             let key_at = name.span().start;
             match (name.get_ref().as_ref(), value.get_ref()) {
@@ -204,6 +210,10 @@ impl File<'_, '_> {
             self.faults.add(at, "the rule has no account; give it one: account = \"…\"");
             return None;
         };
+        // Which captures a condition has of which something is wrong nobody knows.
+        if self.faults.count() > faults {
+            return None;
+        }
         drafts.sort_by_key(|draft| draft.at);
         self.make(id, at, (account, place), drafts)
     }
