@@ -71,6 +71,7 @@ pub mod host;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+pub mod likeness;
 pub mod metrics;
 pub mod mode;
 mod observer;

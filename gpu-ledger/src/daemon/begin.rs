@@ -12,12 +12,14 @@ use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
 use super::resumed::ResumedMeters;
+use super::rules::tell_of;
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::attribution::Attributor;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Rules};
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -31,6 +33,8 @@ impl Daemon {
     pub(super) async fn start(options: &DaemonOptions, config: Config) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
         let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
+        let rules = Rules::read_or_default(config.rules.as_deref())?;
+        tell_of(&rules);
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
         let (store, recovered) = Store::open(&dir)?;
@@ -41,6 +45,8 @@ impl Daemon {
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
         let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
+        let attributor = Attributor::default().with_rules(&rules.set);
+        observer.host_mut().attribute_by(attributor.clone());
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -61,6 +67,8 @@ impl Daemon {
         let mut daemon = Self {
             options: options.clone(),
             config,
+            rules,
+            attributor,
             readiness: Readiness::reading(clock.now().boot),
             clock,
             manager,
