@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod journal;
 mod mark;
+mod names;
 mod place;
 mod release;
 mod status;
@@ -83,6 +84,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
     Accounting(accounting::Accounting),
+    /// Say what a container is called, from its runtime's files; for the daemon, which cannot read them
+    ContainerNames(names::ContainerNames),
 }
 
 /// Runs what the process's arguments ask for.
@@ -121,7 +124,8 @@ pub fn main() -> ExitCode {
         | Command::Bill(_)
         | Command::Explain(_)
         | Command::Doctor(_)
-        | Command::Accounting(_) => false,
+        | Command::Accounting(_)
+        | Command::ContainerNames(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -172,6 +176,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Explain(explain) => explain.run(&clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
+        Command::ContainerNames(names) => names.run(),
     }
 }
 
@@ -188,6 +193,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
         Command::Explain(_) => "explain",
+        Command::ContainerNames(_) => "container-names",
     };
     Err(Usage(format!(
         "{command} opens no driver: leave --nvml-library out; the daemon's is nvml_library in its \

@@ -16,6 +16,7 @@ use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::attribution::Attributor;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::journal::draft::{Drafter, Earlier, Left};
@@ -23,6 +24,7 @@ use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
+use crate::naming::{Naming, Source};
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
@@ -40,7 +42,11 @@ impl Daemon {
         let key = store.commitment_key().clone();
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
-        let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
+        let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
+        let naming = Arc::new(Naming::start(clock.clone(), source));
+        let (mut observer, missing) =
+            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+        observer.host_mut().attribute_by(Attributor::new(naming));
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
