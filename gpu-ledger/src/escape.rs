@@ -57,6 +57,26 @@ pub fn escape_bounded(bytes: &[u8], chars_max: usize) -> String {
     text
 }
 
+/// The bytes of an escaped text. What is no escape of ours stands for itself.
+#[must_use]
+pub fn unescape(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits = tail.strip_prefix(b"x").and_then(|tail| tail.get(..2));
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (byte, used) = match (first, byte, tail.first()) {
+            (b'\\', Some(byte), _) => (byte, 3),
+            (b'\\', None, Some(b'\\')) => (b'\\', 1),
+            _ => (first, 0),
+        };
+        bytes.push(byte);
+        rest = tail.get(used..).unwrap_or_default();
+    }
+    bytes
+}
+
 /// Hands out the text piece by piece: one character, or one escape.
 fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
@@ -135,22 +155,11 @@ mod tests {
         assert_eq!(escape_bounded(b"abc", 0), "");
     }
 
-    /// Reads an escaped text back.
-    fn unescape(text: &str) -> Vec<u8> {
-        let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-        while let Some((&first, tail)) = rest.split_first() {
-            let (byte, used) = match (first, tail.first()) {
-                (b'\\', Some(b'x')) => {
-                    let digits = std::str::from_utf8(&tail[1..3]).unwrap();
-                    (u8::from_str_radix(digits, 16).unwrap(), 4)
-                }
-                (b'\\', _) => (b'\\', 2),
-                _ => (first, 1),
-            };
-            bytes.push(byte);
-            rest = &rest[used..];
+    #[test]
+    fn what_is_no_escape_stands_for_itself() {
+        for text in ["\\", "\\x", "\\x1", "\\xzz", "\\n", "plain", "\\x+1", "é\\"] {
+            assert_eq!(unescape(text), text.as_bytes(), "{text}");
         }
-        bytes
     }
 
     proptest! {

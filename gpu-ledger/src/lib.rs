@@ -22,7 +22,7 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`place`] | what paths of control groups mean: unit, container, pod, job | nothing |
-//! | [`attribution`] | from what is stored of a process to its account | nothing |
+//! | [`attribution`] | from what is stored of a process to its account | nothing; `ollama`: its manifests |
 //! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
@@ -72,6 +72,7 @@ pub mod host;
 pub mod identity;
 pub mod journal;
 pub mod kernel;
+pub mod likeness;
 pub mod metrics;
 pub mod mode;
 pub mod naming;

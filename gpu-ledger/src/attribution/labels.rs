@@ -146,23 +146,22 @@ impl Kind {
 /// The labels of a subject. `service`: its account without a rule.
 pub(super) fn of(subject: &Subject<'_>, service: &str) -> Labels {
     let place = subject.place;
-    let names = subject.names;
-    let named = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
-        names.and_then(|names| pick(names).clone())
+    let called = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
+        subject.names.and_then(|names| pick(names).clone())
     };
     let job = place.job.as_ref();
     let all = [
-        (Label::ComposeProject, named(|names| &names.compose_project)),
-        (Label::ComposeService, named(|names| &names.compose_service)),
+        (Label::ComposeProject, called(|names| &names.compose_project)),
+        (Label::ComposeService, called(|names| &names.compose_service)),
         (Label::Container, place.container.as_ref().map(|one| Arc::clone(&one.id))),
-        (Label::ContainerName, named(|names| &names.name)),
-        (Label::Image, named(|names| &names.image)),
+        (Label::ContainerName, called(|names| &names.name)),
+        (Label::Image, called(|names| &names.image)),
         (Label::Job, job.and_then(super::ladder::job)),
         (Label::Kind, Some(subject.kind.as_str().into())),
         (Label::LoginUser, subject.users.login.clone()),
-        (Label::Namespace, named(|names| &names.namespace)),
+        (Label::Namespace, called(|names| &names.namespace)),
         (Label::Place, subject.cgroups.is_empty().then(|| UNKNOWN.into())),
-        (Label::Pod, named(|names| &names.pod)),
+        (Label::Pod, called(|names| &names.pod)),
         (Label::PodUid, place.pod.as_ref().map(|pod| Arc::clone(&pod.uid))),
         (Label::Service, Some(service.into())),
         (Label::Step, job.and_then(|job| job.step.clone())),

@@ -1,11 +1,16 @@
 //! Attribution: from what is stored of a process to the account that pays.
 //!
 //! Purpose: one account a settlement, and the labels by which it can be billed otherwise. May touch: nothing;
-//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell. May not: see
-//! anything of a process that is not stored as well, change a figure, wait for a name, or answer with nothing.
+//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell; `ollama` reads
+//! manifests under the folder it is given. May not: see anything of a process that is not stored as well, change
+//! a figure, wait for a name, or answer with nothing.
 
 mod labels;
 mod ladder;
+mod model;
+mod ollama;
+mod process;
+pub mod rules;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -15,8 +20,12 @@ use std::sync::Arc;
 
 pub use labels::{Dimension, Kind, Label, Labels, Value, label_of};
 pub(crate) use ladder::program as name_of;
+pub use model::model_of;
+pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};
+pub use process::Process;
 pub use subject::{AncestorSubject, ContainerNames, Subject, Users};
 
+use self::rules::{RuleSet, Ruled};
 use crate::identity::User;
 use crate::kernel::LoginUid;
 use crate::place::Container;
@@ -58,6 +67,7 @@ pub struct Attributed {
 #[derive(Clone, Debug)]
 pub struct Attributor {
     directory: Arc<dyn Directory>,
+    rules: Arc<RuleSet>,
 }
 
 impl Default for Attributor {
@@ -67,10 +77,17 @@ impl Default for Attributor {
 }
 
 impl Attributor {
-    /// With these names.
+    /// With these names, and no rules.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>) -> Self {
-        Self { directory }
+        Self { directory, rules: Arc::default() }
+    }
+
+    /// With these rules instead of those it had.
+    #[must_use]
+    pub fn with_rules(mut self, rules: &Arc<RuleSet>) -> Self {
+        self.rules = Arc::clone(rules);
+        self
     }
 
     /// A user as names.
@@ -95,6 +112,10 @@ impl Attributor {
     pub fn attribute(&self, subject: &Subject<'_>) -> Attributed {
         let service = ladder::service(subject);
         let labels = labels::of(subject, &service);
-        Attributed { account: Account::Unclassified(service), labels }
+        let account = match self.rules.classify(subject) {
+            Some(Ruled { account, rule }) => Account::Ruled { name: account, rule },
+            None => Account::Unclassified(service),
+        };
+        Attributed { account, labels }
     }
 }

@@ -43,6 +43,11 @@ impl By {
         Self::Label(Dimension::Kind),
     ];
 
+    /// All their words, as a person may type them.
+    pub(super) fn words() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+
     /// The word on the command line and in every format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

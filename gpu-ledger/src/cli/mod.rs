@@ -12,6 +12,7 @@ mod mark;
 mod names;
 mod place;
 mod release;
+mod rules;
 mod status;
 mod trace;
 
@@ -80,6 +81,8 @@ enum Command {
     Bill(Bill),
     /// Say why a settlement stands where it does: what named it, or what would have
     Explain(explain::Explain),
+    /// Check rules of attribution, or say which of them takes a process
+    Rules(rules::RulesCommand),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
@@ -123,6 +126,7 @@ pub fn main() -> ExitCode {
         | Command::Journal(_)
         | Command::Bill(_)
         | Command::Explain(_)
+        | Command::Rules(_)
         | Command::Doctor(_)
         | Command::Accounting(_)
         | Command::ContainerNames(_) => false,
@@ -174,6 +178,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Journal(journal) => journal.run(&clock),
         Command::Bill(bill) => bill::run(bill, clock),
         Command::Explain(explain) => explain.run(&clock),
+        Command::Rules(rules) => rules.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
         Command::ContainerNames(names) => names.run(),
@@ -192,6 +197,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Mark(_) => "mark",
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
+        Command::Rules(_) => "rules",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
     };

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Config;
 use super::values::{size_text, time_text};
+use crate::likeness::nearest_by;
 
 /// A key of the file.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,12 @@ pub const KEYS: &[Key] = &[
         takes: PATH,
         needs_restart: true,
         text: |config| config.nvml_library.as_ref().map(|path| path.display().to_string()),
+    },
+    Key {
+        path: "rules",
+        takes: PATH,
+        needs_restart: false,
+        text: |config| config.rules.as_ref().map(|path| path.display().to_string()),
     },
     Key {
         path: "ring_size",
@@ -135,9 +142,6 @@ pub(super) fn remedy(path: &str) -> &'static str {
     key.map_or("a table: a line such as [metrics], and its keys below", |key| key.takes)
 }
 
-/// Names as unlike as this are no slip of the pen.
-const LIKENESS_MIN: f64 = 0.8;
-
 /// What was probably meant by an unknown key.
 pub(super) fn advice(unknown: &str) -> String {
     // The table may be what is wrong, or lacking: names are compared whole and by their last part.
@@ -148,13 +152,12 @@ pub(super) fn advice(unknown: &str) -> String {
     };
     let tables = KEYS.iter().filter_map(|key| key.path.split_once('.').map(|(table, _)| table));
     let known = KEYS.iter().map(|key| key.path).chain(tables);
-    let nearest = known.map(|path| (likeness(path), path)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match nearest {
-        Some((likeness, path)) if likeness >= LIKENESS_MIN => match path.split_once('.') {
+    match nearest_by(known, likeness) {
+        Some(path) => match path.split_once('.') {
             Some((table, key)) => format!("did you mean `{key}` under [{table}]?"),
             None if is_table(path) => format!("did you mean the table [{path}]?"),
             None => format!("did you mean `{path}`, above all tables?"),
         },
-        _ => "the documented file units/config.toml has every key".to_owned(),
+        None => "the documented file units/config.toml has every key".to_owned(),
     }
 }

@@ -1,27 +1,27 @@
 //! The configuration file: one TOML file with documented defaults.
 //!
 //! Purpose: read it, refuse what it does not know, and say what a reload would change. May touch: the
-//! file it is given. May not: apply anything, or fall back to a default where a value is wrong.
+//! file it is given, and the file of rules. May not: apply anything, or fall back to a default where a value is wrong.
 //! The commented file with every default is `gpu-ledger/units/config.toml`; a test compares the two.
 
+mod file;
 mod keys;
 mod reload;
+mod rules;
 #[cfg(test)]
 mod tests;
 pub mod values;
 
-use std::io::Read as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 pub use keys::{KEYS, Key};
 pub use reload::{Change, Reload};
+pub use rules::{RULES_DEFAULT, Rules, RulesError};
 
 /// Where the file lies unless `--config` names another.
 pub const CONFIG_DEFAULT: &str = "/etc/gpu-ledger/config.toml";
@@ -38,6 +38,9 @@ pub struct Config {
     /// The NVML library; the system's where there is none.
     #[serde(deserialize_with = "values::absolute_or_none")]
     pub nvml_library: Option<PathBuf>,
+    /// The file of rules; the default one, where there is one, if none is named.
+    #[serde(deserialize_with = "values::absolute_or_none")]
+    pub rules: Option<PathBuf>,
     /// Size of the kernel's event ring in bytes.
     #[serde(deserialize_with = "values::ring", rename = "ring_size")]
     pub ring_bytes: u32,
@@ -129,6 +132,7 @@ impl Default for Config {
         Self {
             state_dir: PathBuf::from("/var/lib/gpu-ledger"),
             nvml_library: None,
+            rules: None,
             ring_bytes: 4 << 20,
             device_touch: true,
             call_deadline: crate::accounting::driver::CALL_DEADLINE,
@@ -223,17 +227,7 @@ impl Config {
     /// The configuration in a file; keys that it does not name have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |cause| ConfigError::Read { path: path.to_path_buf(), cause };
-        // A pipe that nobody writes to would keep the daemon waiting, and be empty when it is read again.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::open(path, flags, Mode::empty());
-        let file = std::fs::File::from(file.map_err(|errno| failed(errno.into()))?);
-        let kind = file.metadata().map_err(failed)?.file_type();
-        if kind.is_fifo() || kind.is_socket() {
-            return Err(failed(std::io::Error::other("it is a pipe, which cannot be read again")));
-        }
-        let mut bytes = Vec::new();
-        // A device says that it has no length.
-        file.take(BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = file::read_bounded(path, BYTES_MAX.saturating_add(1)).map_err(failed)?;
         if u64::try_from(bytes.len()).map_or(true, |length| length > BYTES_MAX) {
             return Err(ConfigError::TooLarge { path: path.to_path_buf() });
         }

@@ -37,6 +37,7 @@ impl Reload {
         });
         let changes = changes.collect();
         let mut next = in_force.clone();
+        next.rules.clone_from(&wanted.rules);
         next.mark_interval = wanted.mark_interval;
         next.on_loss = wanted.on_loss;
         next.log.clone_from(&wanted.log);

@@ -139,7 +139,7 @@ fn a_reload_says_what_changes_and_what_must_wait() {
 #[test]
 fn in_force_takes_over_what_it_can_and_nothing_else() {
     let old = Config::default();
-    let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nring_size = \"8MiB\"\n\
+    let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nrules = \"/r\"\nring_size = \"8MiB\"\n\
         device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\non_loss = \"exit\"\n\
         log = \"debug\"\nnames_socket = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
         interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
@@ -196,6 +196,8 @@ fn a_pipe_and_an_endless_device_are_no_configuration_and_nothing_is_one() {
 }
 
 fn pipe_at(path: &Path) {
+    use rustix::fs::Mode;
+
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }

@@ -12,13 +12,14 @@ use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
 use super::resumed::ResumedMeters;
+use super::rules::tell_of;
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::attribution::Attributor;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Rules};
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -33,6 +34,8 @@ impl Daemon {
     pub(super) async fn start(options: &DaemonOptions, config: Config) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
         let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
+        let rules = Rules::read_or_default(config.rules.as_deref())?;
+        tell_of(&rules);
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
         let (store, recovered) = Store::open(&dir)?;
@@ -46,7 +49,8 @@ impl Daemon {
         let naming = Arc::new(Naming::start(clock.clone(), source));
         let (mut observer, missing) =
             start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
-        observer.host_mut().attribute_by(Attributor::new(naming));
+        let attributor = Attributor::new(naming).with_rules(&rules.set);
+        observer.host_mut().attribute_by(attributor.clone());
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -67,6 +71,8 @@ impl Daemon {
         let mut daemon = Self {
             options: options.clone(),
             config,
+            rules,
+            attributor,
             readiness: Readiness::reading(clock.now().boot),
             clock,
             manager,

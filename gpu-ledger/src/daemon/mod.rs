@@ -28,6 +28,7 @@ mod ready;
 mod request;
 mod resumed;
 mod rows;
+mod rules;
 mod signals;
 mod socket;
 mod start;
@@ -60,8 +61,9 @@ use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
+use crate::attribution::Attributor;
 use crate::clock::{Clock, Stamp};
-use crate::config::{CONFIG_DEFAULT, Config, Reload};
+use crate::config::{CONFIG_DEFAULT, Config, Reload, Rules};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
@@ -109,6 +111,9 @@ pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
 struct Daemon {
     options: DaemonOptions,
     config: Config,
+    /// What accounts are made by: `rules`, and what users and containers are called.
+    rules: Rules,
+    attributor: Attributor,
     clock: Clock,
     manager: Manager,
     observer: Observer,
@@ -241,15 +246,16 @@ impl Daemon {
         self.turn(None)
     }
 
-    /// The configuration file is read again; a wrong one changes nothing.
+    /// The configuration file is read again, and the rules; a wrong one changes nothing.
     fn reload(&mut self) {
-        let wanted = match self.options.config() {
+        let mut wanted = match self.options.config() {
             Ok(wanted) => wanted,
             Err(error) => {
                 tracing::error!("not reloaded, and nothing changed: {error}");
                 return;
             }
         };
+        self.reload_rules(&mut wanted);
         let reload = Reload::of(&self.config, wanted);
         self.tell_of(&reload);
         if reload.in_force.mark_interval != self.config.mark_interval {

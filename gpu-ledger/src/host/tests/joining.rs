@@ -1,6 +1,7 @@
 //! Rows and processes where they meet.
 
 use super::made::{World, process, row_key, shell};
+use crate::attribution::{Label, label_of};
 use crate::host::News;
 use crate::identity::Basis;
 use crate::identity::made::{MS, exec, fork, seen};
@@ -25,11 +26,15 @@ fn a_row_that_ends_is_settled_with_its_name_its_ancestors_and_its_groups_path() 
     world.ends(key, 10_300);
     world.closes(100, 10_301);
     world.read(10_400);
-    assert_eq!(world.answer(100), Ok(("serve.py".to_owned(), Basis::Exec)));
+    // The account is the service that its group stands for, the program is what it ran.
+    assert_eq!(world.answer(100), Ok(("asr".to_owned(), Basis::Exec)));
     let settled = world.settled();
     let [settled] = settled.as_slice() else { panic!("{settled:?}") };
     assert_eq!(settled.settlement.row.held, Ms(191));
-    assert_eq!(settled.whose.account.to_string(), "serve.py");
+    assert_eq!(settled.whose.account.to_string(), "asr");
+    assert_eq!(settled.whose.program.as_ref().unwrap().to_string(), "serve.py");
+    let unit = label_of(&settled.whose.labels, Label::Unit).map(|unit| &**unit);
+    assert_eq!(unit, Some("asr.service"));
     let above = settled.whose.ancestors.first().unwrap();
     assert_eq!(
         (above.key.pid, above.program.as_ref().unwrap().to_string()),

@@ -84,6 +84,12 @@ impl Program {
         Self { name: Bytes::copy_from_slice(name), kind }
     }
 
+    /// One of this name, as it was told before.
+    #[must_use]
+    pub fn named(name: &[u8]) -> Self {
+        Self::new(name, ProgramKind::Executable)
+    }
+
     /// The name, any bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -1,0 +1,206 @@
+//! Which rules are worth a look, given the values of a process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use foldhash::fast::FixedState;
+
+use super::Rule;
+use super::key::{Field, Key, Seen, Value};
+use super::pattern::Anchor;
+
+type Map<K, V> = HashMap<K, V, FixedState>;
+/// Places of rules, ascending.
+type Places = Vec<u32>;
+
+/// That a text stands in a value is looked for in every byte of it, and is found by chance.
+const LITERAL_WEIGHT: usize = 4;
+/// A text as short as this is in many values.
+const LITERAL_SHORT: usize = 3;
+/// What that adds.
+const LITERAL_SHORT_WEIGHT: usize = 64;
+
+/// Every rule under one of its conditions.
+pub(super) struct Index {
+    fields: Vec<(Field, KeyIndex)>,
+    labels: Map<Arc<str>, KeyIndex>,
+    /// Rules that no value tells of.
+    always: Places,
+}
+
+/// What is filed under one key.
+struct KeyIndex {
+    exact: Map<Box<[u8]>, Places>,
+    /// `None` where there is no literal.
+    literals: Option<AhoCorasick>,
+    of_literal: Vec<Places>,
+}
+
+impl Index {
+    pub(super) fn of(rules: &[Rule]) -> Self {
+        // How crowded a place is before anybody is filed there: nobody knows what values will come.
+        let mut crowd: Map<(&Key, &Anchor), usize> = Map::default();
+        let anchors: Vec<Vec<(&Key, Vec<Anchor>)>> = rules.iter().map(anchors_of).collect();
+        for (key, anchors) in anchors.iter().flatten() {
+            for anchor in anchors {
+                let count = crowd.entry((key, anchor)).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let cost = |key: &Key, anchors: &[Anchor]| {
+            let costs = anchors.iter().map(|anchor| {
+                let count = crowd.get(&(key, anchor)).copied().unwrap_or(0);
+                count.saturating_mul(weight(anchor))
+            });
+            costs.fold(0_usize, usize::saturating_add)
+        };
+        let mut filed: Map<&Key, Vec<(&Anchor, u32)>> = Map::default();
+        let mut always = Vec::new();
+        for (place, conditions) in (0_u32..).zip(&anchors) {
+            match conditions.iter().min_by_key(|(key, anchors)| cost(key, anchors)) {
+                Some((key, anchors)) => {
+                    let under = filed.entry(*key).or_default();
+                    under.extend(anchors.iter().map(|anchor| (anchor, place)));
+                }
+                None => always.push(place),
+            }
+        }
+        let mut index = Self { fields: Vec::new(), labels: Map::default(), always };
+        for (key, under) in filed {
+            match (KeyIndex::of(&under), key) {
+                (Some(built), Key::Of(field)) => index.fields.push((*field, built)),
+                (Some(built), Key::Label(name)) => {
+                    index.labels.insert(Arc::clone(name), built);
+                }
+                // More texts than an automaton takes.
+                (None, _) => index.always.extend(under.iter().map(|(_, place)| *place)),
+            }
+        }
+        index.always.sort_unstable();
+        index.always.dedup();
+        index.fields.sort_by_key(|(field, _)| *field);
+        index
+    }
+
+    /// The places of all rules that may match, ascending.
+    pub(super) fn candidates(&self, seen: &Seen<'_>) -> impl Iterator<Item = usize> {
+        let mut found = Vec::new();
+        for (field, values) in seen.fields() {
+            if let Some(index) = self.of_field(field) {
+                index.look_up_all(values, &mut found);
+            }
+        }
+        if !self.labels.is_empty() {
+            for (name, values) in seen.labels() {
+                if let Some(index) = self.labels.get(name) {
+                    index.look_up_all(values, &mut found);
+                }
+            }
+        }
+        self.in_order(found)
+    }
+
+    /// The places of all rules that are filed under this value of a key, and of those that nothing tells of.
+    pub(super) fn under(&self, key: &Key, value: &[u8]) -> Vec<u32> {
+        let index = match key {
+            Key::Of(field) => self.of_field(*field),
+            Key::Label(name) => self.labels.get(name),
+        };
+        let mut found = Vec::new();
+        if let Some(index) = index {
+            index.look_up(value, &mut found);
+        }
+        found
+    }
+
+    /// The places of the rules that no value tells of.
+    pub(super) fn always(&self) -> &[u32] {
+        &self.always
+    }
+
+    fn of_field(&self, field: Field) -> Option<&KeyIndex> {
+        let at = self.fields.binary_search_by_key(&field, |(one, _)| *one).ok()?;
+        self.fields.get(at).map(|(_, index)| index)
+    }
+
+    fn in_order(&self, mut found: Places) -> impl Iterator<Item = usize> {
+        found.sort_unstable();
+        found.dedup();
+        let mut found = found.into_iter().peekable();
+        let mut always = self.always.iter().copied().peekable();
+        let next = move || match (found.peek(), always.peek()) {
+            (Some(one), Some(other)) if other < one => always.next(),
+            (Some(_), _) => found.next(),
+            (None, _) => always.next(),
+        };
+        std::iter::from_fn(next).filter_map(|place| usize::try_from(place).ok())
+    }
+}
+
+impl KeyIndex {
+    fn of(under: &[(&Anchor, u32)]) -> Option<Self> {
+        let mut exact: Map<Box<[u8]>, Places> = Map::default();
+        let mut by_text: Map<&[u8], Places> = Map::default();
+        for (anchor, place) in under {
+            match anchor {
+                Anchor::Exact(text) => exact.entry(text.clone()).or_default().push(*place),
+                Anchor::Literal(text) => by_text.entry(text).or_default().push(*place),
+            }
+        }
+        let (texts, of_literal): (Vec<&[u8]>, Vec<Places>) = by_text.into_iter().unzip();
+        let literals = if texts.is_empty() {
+            None
+        } else {
+            // Of texts that lie over each other every one counts.
+            let builder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts);
+            Some(builder.ok()?)
+        };
+        Some(Self { exact, literals, of_literal })
+    }
+
+    fn look_up_all(&self, values: &[Value<'_>], found: &mut Places) {
+        for value in values {
+            self.look_up(value, found);
+        }
+    }
+
+    fn look_up(&self, value: &[u8], found: &mut Places) {
+        if let Some(places) = self.exact.get(value) {
+            found.extend_from_slice(places);
+        }
+        let Some(literals) = &self.literals else { return };
+        let mut was_found = vec![false; self.of_literal.len()];
+        for hit in literals.find_overlapping_iter(value) {
+            let literal = hit.pattern().as_usize();
+            if let Some(was_found) = was_found.get_mut(literal)
+                && !std::mem::replace(was_found, true)
+                && let Some(places) = self.of_literal.get(literal)
+            {
+                found.extend_from_slice(places);
+            }
+        }
+    }
+}
+
+/// Of each condition that has them, what must be, or stand in, one of its values.
+fn anchors_of(rule: &Rule) -> Vec<(&Key, Vec<Anchor>)> {
+    let of_condition = |condition: &super::Condition| {
+        let anchors: Option<Vec<Vec<Anchor>>> =
+            condition.patterns.iter().map(super::Pattern::anchors).collect();
+        let mut anchors: Vec<Anchor> = anchors?.into_iter().flatten().collect();
+        anchors.sort();
+        anchors.dedup();
+        Some(anchors)
+    };
+    let conditions = rule.conditions.iter();
+    conditions.filter_map(|condition| Some((&condition.key, of_condition(condition)?))).collect()
+}
+
+fn weight(anchor: &Anchor) -> usize {
+    match anchor {
+        Anchor::Exact(_) => 1,
+        Anchor::Literal(text) if text.len() < LITERAL_SHORT => LITERAL_SHORT_WEIGHT,
+        Anchor::Literal(_) => LITERAL_WEIGHT,
+    }
+}

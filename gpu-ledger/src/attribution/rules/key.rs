@@ -1,0 +1,247 @@
+//! What a rule can look at, and what of a process stands under each of those words.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::attribution::{ContainerNames, Subject};
+use crate::identity::Program;
+use crate::kernel::LoginUid;
+
+/// A word on the left of a condition.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Key {
+    /// One of the fixed words.
+    Of(Field),
+    /// `labels.NAME`: a label of the container or pod.
+    Label(Arc<str>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(field) => f.pad(field.as_str()),
+            Self::Label(name) if is_bare(name) => write!(f, "labels.{name}"),
+            Self::Label(name) => write!(f, "labels.{name:?}"),
+        }
+    }
+}
+
+/// Whether TOML takes it as a key without quotation marks.
+fn is_bare(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// A fixed word.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Field {
+    Exe,
+    Argv,
+    CommandLine,
+    Program,
+    Ancestor,
+    User,
+    LoginUser,
+    Cgroup,
+    Unit,
+    UserUnit,
+    Slice,
+    Container,
+    Image,
+    ComposeProject,
+    ComposeService,
+    Pod,
+    Namespace,
+    Job,
+    Scheduler,
+    Gpu,
+}
+
+impl Field {
+    pub(super) const ALL: [Self; 20] = [
+        Self::Exe,
+        Self::Argv,
+        Self::CommandLine,
+        Self::Program,
+        Self::Ancestor,
+        Self::User,
+        Self::LoginUser,
+        Self::Cgroup,
+        Self::Unit,
+        Self::UserUnit,
+        Self::Slice,
+        Self::Container,
+        Self::Image,
+        Self::ComposeProject,
+        Self::ComposeService,
+        Self::Pod,
+        Self::Namespace,
+        Self::Job,
+        Self::Scheduler,
+        Self::Gpu,
+    ];
+
+    /// The word in the file.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exe => "exe",
+            Self::Argv => "argv",
+            Self::CommandLine => "command_line",
+            Self::Program => "program",
+            Self::Ancestor => "ancestor",
+            Self::User => "user",
+            Self::LoginUser => "login_user",
+            Self::Cgroup => "cgroup",
+            Self::Unit => "unit",
+            Self::UserUnit => "user_unit",
+            Self::Slice => "slice",
+            Self::Container => "container",
+            Self::Image => "image",
+            Self::ComposeProject => "compose_project",
+            Self::ComposeService => "compose_service",
+            Self::Pod => "pod",
+            Self::Namespace => "namespace",
+            Self::Job => "job",
+            Self::Scheduler => "scheduler",
+            Self::Gpu => "gpu",
+        }
+    }
+
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.as_str() == word)
+    }
+
+    /// Whether it looks at arguments, which need not be stored.
+    pub(super) const fn is_of_arguments(self) -> bool {
+        matches!(self, Self::Argv | Self::CommandLine)
+    }
+
+    /// Everything that stands under the word, none of it empty. Nothing where nobody knows.
+    pub(super) fn values<'a>(self, subject: &Subject<'a>) -> Vec<Value<'a>> {
+        let place = subject.place;
+        let values = match self {
+            Self::Exe => vec![Some(Cow::Borrowed(subject.exe))],
+            Self::Argv => return filled(subject.argv.unwrap_or_default().iter().map(bytes)),
+            Self::CommandLine => vec![subject.argv.map(|words| Cow::Owned(words.join(&b' ')))],
+            // As they are stored, so escaped: what was booked and what is replayed are then the same.
+            Self::Program => vec![subject.program.map(stored)],
+            Self::Ancestor => {
+                let programs = subject.ancestors.iter().filter_map(|one| one.program);
+                return filled(programs.map(stored));
+            }
+            Self::User => vec![text(subject.users.real.as_ref()), subject.user.uid.map(number)],
+            Self::LoginUser => {
+                vec![text(subject.users.login.as_ref()), login_uid(subject).map(number)]
+            }
+            Self::Cgroup => return filled(subject.cgroups.iter().map(bytes)),
+            Self::Unit => vec![text(place.unit.as_ref())],
+            Self::UserUnit => vec![text(place.user_unit.as_ref())],
+            Self::Slice => vec![text(place.slice.as_ref())],
+            Self::Container => {
+                let id = place.container.as_ref().map(|container| &container.id);
+                vec![called(subject, |names| names.name.as_ref()), text(id)]
+            }
+            Self::Image => vec![called(subject, |names| names.image.as_ref())],
+            Self::ComposeProject => vec![called(subject, |names| names.compose_project.as_ref())],
+            Self::ComposeService => vec![called(subject, |names| names.compose_service.as_ref())],
+            Self::Pod => {
+                let uid = place.pod.as_ref().map(|pod| &pod.uid);
+                vec![called(subject, |names| names.pod.as_ref()), text(uid)]
+            }
+            Self::Namespace => vec![called(subject, |names| names.namespace.as_ref())],
+            Self::Job => vec![text(place.job.as_ref().and_then(|job| job.id.as_ref()))],
+            Self::Scheduler => {
+                let word = place.job.as_ref().map(|job| job.scheduler.as_str());
+                vec![word.map(|word| Cow::Borrowed(word.as_bytes()))]
+            }
+            Self::Gpu => vec![
+                subject.gpu_index.map(number),
+                text(Some(&subject.gpu.0)),
+                subject.gpu_name.map(|name| Cow::Borrowed(name.as_bytes())),
+            ],
+        };
+        filled(values.into_iter().flatten())
+    }
+}
+
+/// One value: any bytes.
+pub(super) type Value<'a> = Cow<'a, [u8]>;
+
+fn filled<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<Value<'a>> {
+    values.filter(|value| !value.is_empty()).collect()
+}
+
+fn login_uid(subject: &Subject<'_>) -> Option<u32> {
+    match subject.user.login_uid {
+        LoginUid::Set(uid) => Some(uid),
+        LoginUid::Unset | LoginUid::Unread => None,
+    }
+}
+
+/// One of the names that a runtime gave.
+fn called<'a>(
+    subject: &Subject<'a>,
+    name: impl Fn(&'a ContainerNames) -> Option<&'a Arc<str>>,
+) -> Option<Value<'a>> {
+    text(name(subject.names?))
+}
+
+fn stored(program: &Program) -> Value<'static> {
+    Cow::Owned(program.to_string().into_bytes())
+}
+
+fn bytes<B: AsRef<[u8]> + ?Sized>(bytes: &B) -> Value<'_> {
+    Cow::Borrowed(bytes.as_ref())
+}
+
+fn text(text: Option<&Arc<str>>) -> Option<Value<'_>> {
+    text.map(|text| Cow::Borrowed(text.as_bytes()))
+}
+
+fn number(number: u32) -> Value<'static> {
+    Cow::Owned(number.to_string().into_bytes())
+}
+
+/// The values of one process under the words that some rule looks at.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    fields: Vec<(Field, Vec<Value<'a>>)>,
+    labels: Vec<(&'a str, [Value<'a>; 1])>,
+}
+
+impl<'a> Seen<'a> {
+    /// `fields` ascending; labels are had whenever there are any.
+    pub(super) fn of(subject: &Subject<'a>, fields: &[Field]) -> Self {
+        let labels = subject.names.map(|names| &names.labels).into_iter().flatten();
+        // A map's order is the one that is searched in.
+        let labels = labels.filter(|(_, value)| !value.is_empty());
+        Self {
+            fields: fields.iter().map(|field| (*field, field.values(subject))).collect(),
+            labels: labels
+                .map(|(name, value)| (&**name, [Cow::Borrowed(value.as_bytes())]))
+                .collect(),
+        }
+    }
+
+    /// What stands under a word; nothing where nobody knows.
+    pub(super) fn values(&self, key: &Key) -> &[Value<'a>] {
+        match key {
+            Key::Of(field) => {
+                let found = self.fields.iter().find(|(one, _)| one == field);
+                found.map_or(&[], |(_, values)| values)
+            }
+            Key::Label(name) => {
+                let at = self.labels.binary_search_by(|(one, _)| (*one).cmp(name));
+                at.ok().and_then(|at| self.labels.get(at)).map_or(&[], |(_, value)| value)
+            }
+        }
+    }
+
+    pub(super) fn fields(&self) -> impl Iterator<Item = (Field, &[Value<'a>])> {
+        self.fields.iter().map(|(field, values)| (*field, values.as_slice()))
+    }
+
+    pub(super) fn labels(&self) -> impl Iterator<Item = (&'a str, &[Value<'a>])> {
+        self.labels.iter().map(|(name, value)| (*name, value.as_slice()))
+    }
+}

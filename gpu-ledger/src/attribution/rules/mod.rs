@@ -1,0 +1,278 @@
+//! Rules: from a process to the account that pays, as the operator's file says. The first rule that matches wins.
+//!
+//! Purpose: read the text of such a file whole, or say everything that is wrong with it; then say of any process
+//! which rule it falls under, fast, and why. May touch: nothing; the shell reads files. May not: see
+//! anything but a [`Subject`], let a bad file be half in force, or take what is not known for empty.
+//!
+//! # What a rule is
+//! `[[rule]]` with an `account` and conditions, all of which must hold. A condition is `KEY = PATTERN`, or a list
+//! of patterns, one of which must match. It holds where any value that stands under the key matches: any word of
+//! the arguments, any ancestor, a container's name or its id. Nothing stands under a key of which nothing is known,
+//! so no condition on it holds, a regular expression that takes everything included.
+//!
+//! A text is the whole value. `{ prefix = "…" }` and `{ suffix = "…" }` are its ends. `{ regex = '…' }` matches the
+//! whole value too; `.` is any byte, `\w`, `\d` and `\s` are ASCII's, `(?u)` turns to characters. Of a GPU's UUID, and
+//! of a container's id (from 12 digits on), the beginning does.
+//!
+//! `${name}` in an account is what the group `(?P<name>…)` of the rule's one regex with that name took. A regex
+//! whose groups the account wants matches only where each of them takes something that is not blank.
+//!
+//! # How it is fast
+//! Every rule is filed under one of its conditions: under the values it takes, or under texts of which one
+//! must stand in them. What is filed under a process's values are the only rules that are looked at, in their
+//! order. Rules with neither (a regex such as `[a-z]+` alone) are looked at each time.
+
+mod account;
+mod explain;
+mod fault;
+mod index;
+mod key;
+mod parse;
+mod pattern;
+mod shadow;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+pub use account::ACCOUNT_CHARS_MAX;
+pub use explain::{Explanation, FAILED_MAX, Failed, Held, Matched};
+pub use fault::{FAULTS_MAX, Fault, Faults, Place};
+pub use shadow::{SHADOWED_MAX, Shadowed, Shadows};
+
+use self::account::Template;
+use self::index::Index;
+use self::key::{Field, Key, Seen};
+use self::pattern::Pattern;
+use super::Subject;
+use crate::journal::Digest;
+use crate::journal::chain::sha256;
+use crate::settlement::RuleId;
+
+/// Rules of one file.
+pub const RULES_MAX: usize = 20_000;
+/// A file of rules is no larger: four hundred bytes a rule.
+pub const FILE_BYTES_MAX: usize = 8 << 20;
+/// A line of it is no longer.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// Patterns in one list.
+pub const PATTERNS_MAX: usize = 1024;
+
+/// All the rules of one file, ready to be asked.
+pub struct RuleSet {
+    digest: Digest,
+    rules: Vec<Rule>,
+    index: Index,
+    /// Fixed words that some rule looks at, ascending.
+    fields: Vec<Field>,
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+struct Rule {
+    id: RuleId,
+    /// The byte and the place at which it begins.
+    at: usize,
+    place: Place,
+    account: Template,
+    /// The account, where no capture is in it.
+    plain: Option<Arc<str>>,
+    /// In the file's order.
+    conditions: Vec<Condition>,
+    /// The places of the conditions, cheapest first.
+    cheapest: Vec<usize>,
+}
+
+/// One condition.
+#[derive(Clone, Debug)]
+struct Condition {
+    key: Key,
+    place: Place,
+    patterns: Vec<Pattern>,
+    /// Captures that the account wants of it; every pattern has all of them.
+    uses: Vec<Arc<str>>,
+}
+
+/// On whose account a process stands, by a rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ruled {
+    /// The account.
+    pub account: Arc<str>,
+    /// The rule that says so.
+    pub rule: RuleId,
+}
+
+/// The first rule that looks at arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArgvUse {
+    /// Which rule.
+    pub rule: RuleId,
+    /// Where the condition stands.
+    pub place: Place,
+    /// The condition's key.
+    pub key: &'static str,
+}
+
+/// A rule that could never match, since what it looks at is not stored. Rules see exactly what is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{line}:{column}: rule {rule} looks at `{key}`, and argv mode \"{mode}\" stores no arguments; look at exe, program \
+     or ancestor instead, or choose a mode that stores them",
+    line = at.place.line, column = at.place.column, rule = at.rule.0, key = at.key
+)]
+pub struct ArgvNotStored {
+    /// The rule.
+    pub at: ArgvUse,
+    /// The mode, as it is written.
+    pub mode: &'static str,
+}
+
+impl RuleSet {
+    /// The rules in the bytes of a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Faults> {
+        let rules = parse::parse(bytes)?;
+        let keys = rules.iter().flat_map(|rule| &rule.conditions).map(|condition| &condition.key);
+        let fields: BTreeSet<Field> = keys
+            .filter_map(|key| match key {
+                Key::Of(field) => Some(*field),
+                Key::Label(_) => None,
+            })
+            .collect();
+        let index = Index::of(&rules);
+        Ok(Self { digest: sha256(bytes), rules, index, fields: fields.into_iter().collect() })
+    }
+
+    /// The SHA-256 of the file; without one, of no bytes.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The account of a process by the first rule that matches; `None` where none does.
+    #[must_use]
+    pub fn classify(&self, subject: &Subject<'_>) -> Option<Ruled> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let seen = Seen::of(subject, &self.fields);
+        let mut candidates = self.index.candidates(&seen);
+        candidates.find_map(|place| self.rules.get(place)?.ruled(&seen))
+    }
+
+    /// The line at which a rule begins.
+    #[must_use]
+    pub fn place_of(&self, rule: RuleId) -> Option<Place> {
+        let at = usize::try_from(rule.0).ok()?.checked_sub(1)?;
+        self.rules.get(at).map(|rule| rule.place)
+    }
+
+    /// The first rule that looks at arguments.
+    #[must_use]
+    pub fn uses_argv(&self) -> Option<ArgvUse> {
+        self.rules.iter().find_map(|rule| {
+            rule.conditions.iter().find_map(|condition| match condition.key {
+                Key::Of(field) if field.is_of_arguments() => {
+                    let (rule, place) = (rule.id, condition.place);
+                    Some(ArgvUse { rule, place, key: field.as_str() })
+                }
+                _ => None,
+            })
+        })
+    }
+
+    /// Refuses rules that look at arguments, where the mode of this name stores none.
+    ///
+    /// # Errors
+    /// The first such rule.
+    pub fn refuse_argv(&self, mode: &'static str) -> Result<(), ArgvNotStored> {
+        self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+    }
+}
+
+impl Default for RuleSet {
+    /// No rules: as an empty file.
+    fn default() -> Self {
+        Self { digest: sha256(b""), rules: Vec::new(), index: Index::of(&[]), fields: Vec::new() }
+    }
+}
+
+impl fmt::Debug for RuleSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RuleSet({} rules, {})", self.rules.len(), self.digest)
+    }
+}
+
+impl Rule {
+    fn of(
+        id: RuleId,
+        at: usize,
+        place: Place,
+        account: Template,
+        conditions: Vec<Condition>,
+    ) -> Self {
+        let mut cheapest: Vec<usize> = (0..conditions.len()).collect();
+        cheapest.sort_by_key(|at| conditions.get(*at).is_some_and(Condition::is_costly));
+        let plain = account.plain().map(Arc::from);
+        Self { id, at, place, account, plain, conditions, cheapest }
+    }
+
+    /// The account, where every condition holds.
+    fn ruled(&self, seen: &Seen<'_>) -> Option<Ruled> {
+        let mut cheapest = self.cheapest.iter().filter_map(|at| self.conditions.get(*at));
+        if let Some(plain) = &self.plain {
+            let holds = cheapest.all(|condition| condition.holds(seen));
+            return holds.then(|| Ruled { account: Arc::clone(plain), rule: self.id });
+        }
+        let mut captures = Vec::new();
+        for condition in cheapest {
+            let found = condition.find(seen)?;
+            captures.extend(condition.uses.iter().cloned().zip(found.captures));
+        }
+        Some(Ruled { account: self.account.fill(&captures), rule: self.id })
+    }
+}
+
+/// What made a condition hold.
+struct Found<'s> {
+    value: &'s [u8],
+    pattern: &'s Pattern,
+    captures: Vec<Vec<u8>>,
+}
+
+impl Condition {
+    fn holds(&self, seen: &Seen<'_>) -> bool {
+        let values = seen.values(&self.key);
+        values.iter().any(|value| self.patterns.iter().any(|pattern| pattern.matches(value)))
+    }
+
+    /// The first value that matches, by the first pattern that it does.
+    fn find<'s>(&'s self, seen: &'s Seen<'_>) -> Option<Found<'s>> {
+        seen.values(&self.key).iter().find_map(|value| {
+            self.patterns.iter().find_map(|pattern| {
+                let captures = pattern.captures(value)?;
+                Some(Found { value, pattern, captures })
+            })
+        })
+    }
+
+    fn is_costly(&self) -> bool {
+        self.patterns.iter().any(Pattern::is_costly)
+    }
+}

@@ -1,0 +1,113 @@
+//! `gpu-ledger rules check`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::attribution::rules::{Fault, Shadowed};
+use crate::cli::{STATUS_FAILED, STATUS_UNKNOWN, print};
+use crate::config::{Rules, RulesError};
+use crate::rendering::json;
+
+const AFTER_HELP: &str = "Every fault stands on a line of its own, FILE:LINE:COLUMN: what is wrong. That a rule never matches is said \
+where one earlier rule is certain to take everything that it would; several that do so together are not \
+found.\n\
+Exit status: 0 nothing is wrong, 1 it cannot be read or is no file of rules, 2 it is, but a rule in it never \
+matches, 64 usage.";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Check {
+    /// The file of rules (default: the configured one, else /etc/gpu-ledger/rules.toml)
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Configuration file that names it (default: /etc/gpu-ledger/config.toml)
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// One JSON object (format gpu-ledger-rules-check) instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is said of a file.
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    version: u32,
+    file: PathBuf,
+    /// How many rules it has; null where it is no file of rules.
+    rules: Option<usize>,
+    /// Of its bytes, as it stands in settlements; null as above.
+    sha256: Option<String>,
+    faults: Vec<Fault>,
+    faults_more: usize,
+    shadowed: Vec<Shadowed>,
+    shadowed_more: usize,
+}
+
+impl Check {
+    pub(super) fn run(self) -> anyhow::Result<u8> {
+        let file = super::file(self.file, self.config.as_deref())?;
+        let mut report = Report {
+            format: "gpu-ledger-rules-check",
+            version: 1,
+            file: file.clone(),
+            rules: None,
+            sha256: None,
+            faults: Vec::new(),
+            faults_more: 0,
+            shadowed: Vec::new(),
+            shadowed_more: 0,
+        };
+        match Rules::read(&file) {
+            Ok(rules) => {
+                let shadows = rules.set.shadows();
+                report.rules = Some(rules.set.len());
+                report.sha256 = Some(rules.set.digest().to_string());
+                (report.shadowed, report.shadowed_more) = (shadows.shadowed, shadows.more);
+            }
+            Err(RulesError::Wrong { faults, .. }) => {
+                (report.faults, report.faults_more) = (faults.faults, faults.more);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        print(&if self.json { json(&report)? } else { report.text()? })?;
+        Ok(if report.rules.is_none() {
+            STATUS_FAILED
+        } else if report.shadowed.is_empty() {
+            0
+        } else {
+            STATUS_UNKNOWN
+        })
+    }
+}
+
+impl Report {
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        let (mut page, file) = (String::new(), self.file.display());
+        for fault in &self.faults {
+            writeln!(page, "{file}:{fault}")?;
+        }
+        if self.faults_more > 0 {
+            writeln!(page, "{file}: {} more faults", self.faults_more)?;
+        }
+        for one in &self.shadowed {
+            let Shadowed { rule, line, by, by_line } = one;
+            writeln!(
+                page,
+                "{file}:{line}: rule {} never matches: rule {} (line {by_line}) takes everything that it would; \
+                 put it before that one, or leave it out",
+                rule.0, by.0
+            )?;
+        }
+        if self.shadowed_more > 0 {
+            writeln!(page, "{file}: {} more rules never match", self.shadowed_more)?;
+        }
+        if let (Some(rules), Some(sha256)) = (self.rules, &self.sha256) {
+            writeln!(page, "{file}: {rules} rules, sha256 {sha256}")?;
+        }
+        Ok(page)
+    }
+}

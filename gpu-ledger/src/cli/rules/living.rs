@@ -1,0 +1,112 @@
+//! A living process, as attribution would see it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::attribution::{Process, Users};
+use crate::host::ANCESTORS_MAX;
+use crate::identity::{
+    CgroupMounts, IdentityError, ImageContent, Procfs, Program, ProgramKind, SeenProcess, User,
+    argv_words,
+};
+use crate::kernel::{ArgvState, LoginUid};
+use crate::place::Place;
+use crate::unit::Pid;
+
+const PROCFS: &str = "/proc";
+
+/// The process of this pid; `None` where there is none. Its ancestors are those that it has now.
+pub(super) fn living(pid: Pid) -> Result<Option<Process>, IdentityError> {
+    let procfs = Procfs::new(PROCFS.into());
+    let mounts = CgroupMounts::read(Path::new(PROCFS), Path::new("/"))?;
+    let Some(seen) = procfs.read(pid, &mounts)? else { return Ok(None) };
+    let mut ancestors = Vec::new();
+    let mut parent = seen.parent;
+    while parent.0 != 0 && ancestors.len() < ANCESTORS_MAX {
+        // One that cannot be read, or is gone meanwhile, is not known, and neither is who is above it.
+        let Ok(Some(above)) = procfs.read(parent, &mounts) else {
+            ancestors.push(None);
+            break;
+        };
+        ancestors.push(program_of(&above));
+        parent = above.parent;
+    }
+    Ok(Some(described(&seen, ancestors)))
+}
+
+fn described(seen: &SeenProcess, ancestors: Vec<Option<Program>>) -> Process {
+    let own = program_of(seen);
+    // A worker goes by what its parent runs.
+    let is_worker = |program: &Option<Program>| matches!(program, Some(one) if one.kind() == ProgramKind::ParentsWorker);
+    let named = ancestors.iter().find(|one| !is_worker(one)).and_then(Option::as_ref);
+    let program = if is_worker(&own) { named.cloned().or(own) } else { own };
+    let argv = match seen.argv.state {
+        ArgvState::Whole | ArgvState::Truncated => {
+            Some(argv_words(&seen.argv).into_iter().map(<[u8]>::to_vec).collect())
+        }
+        ArgvState::Shed | ArgvState::Unreadable => None,
+    };
+    let cgroups: Vec<_> = seen.cgroups.iter().map(|(_, path)| path.clone()).collect();
+    Process {
+        program,
+        exe: seen.exe_path.clone(),
+        argv,
+        user: seen.user,
+        users: users_of(seen.user),
+        place: Place::of(cgroups.iter().map(AsRef::as_ref)),
+        cgroups,
+        ancestors,
+        ..Process::default()
+    }
+}
+
+fn program_of(seen: &SeenProcess) -> Option<Program> {
+    let (argv, filename) = (seen.argv.clone(), seen.exe_path.clone());
+    let program = Program::of(&ImageContent { argv, filename, exe: seen.exe });
+    // Whose executable may not be read still has a name in the kernel.
+    program.or_else(|| (!seen.comm.is_empty()).then(|| Program::named(&seen.comm)))
+}
+
+/// What this host calls them.
+pub(super) fn users_of(user: User) -> Users {
+    let login = match user.login_uid {
+        LoginUid::Set(uid) => Some(uid),
+        LoginUid::Unset | LoginUid::Unread => None,
+    };
+    Users { real: name_of(user.uid), effective: name_of(user.euid), login: name_of(login) }
+}
+
+fn name_of(uid: Option<u32>) -> Option<Arc<str>> {
+    match nix::unistd::User::from_uid(uid?.into()) {
+        Ok(Some(user)) => Some(user.name.into()),
+        Ok(None) | Err(_) => None,
+    }
+}
+
+/// The number of a user of this name.
+pub(super) fn uid_of(name: &str) -> Option<u32> {
+    match nix::unistd::User::from_name(name) {
+        Ok(Some(user)) => Some(user.uid.as_raw()),
+        Ok(None) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_described_as_it_is() {
+        let own = living(Pid(std::process::id())).unwrap().unwrap();
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(own.exe, program.as_os_str().as_encoded_bytes());
+        let name = own.program.as_ref().unwrap().to_string();
+        assert_eq!(Some(name.as_str()), program.file_name().unwrap().to_str());
+        assert_eq!(own.user.uid, Some(rustix::process::getuid().as_raw()));
+        let argv: Vec<Vec<u8>> =
+            std::env::args_os().map(|word| word.as_encoded_bytes().to_vec()).collect();
+        assert_eq!(own.argv, Some(argv));
+        assert!(!own.ancestors.is_empty());
+        assert!(living(Pid(1 << 23)).unwrap().is_none());
+    }
+}

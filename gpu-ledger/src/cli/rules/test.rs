@@ -1,0 +1,304 @@
+//! `gpu-ledger rules test`.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::living::{living, uid_of, users_of};
+use crate::attribution::rules::{Explanation, Failed, Held};
+use crate::attribution::{Attributor, ContainerNames, Process};
+use crate::cli::{STATUS_UNKNOWN, Usage, print};
+use crate::config::Rules;
+use crate::identity::{ImageContent, Program};
+use crate::kernel::{Argv, ArgvState, LoginUid};
+use crate::place::{Container, Job, Place, Pod, Scheduler};
+use crate::rendering::json;
+use crate::unit::{GpuUuid, Pid};
+
+/// Rules shown to people that do not match; JSON has more.
+const FAILED_SHOWN: usize = 12;
+
+const AFTER_HELP: &str = "With --pid the process is read as it is now: its ancestors are those that it has now, and what it is \
+given by other options goes before what was read. What is not given is not known, and no rule that looks at it \
+matches.\n\
+Exit status: 0 a rule matches, 1 failed, 2 none does, 64 usage.";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Test {
+    /// A file of rules (default: the configured one, else /etc/gpu-ledger/rules.toml)
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Configuration file that names it (default: /etc/gpu-ledger/config.toml)
+    #[arg(long, value_name = "FILE", conflicts_with = "rules")]
+    config: Option<PathBuf>,
+    /// For programs (format gpu-ledger-rules-test)
+    #[arg(long)]
+    json: bool,
+    /// A living process
+    #[arg(long, value_name = "PID", conflicts_with_all = ["argv", "exe", "program"])]
+    pid: Option<u32>,
+    /// The file that was executed
+    #[arg(long, value_name = "PATH")]
+    exe: Option<OsString>,
+    /// The program (default: what --argv and --exe say)
+    #[arg(long, value_name = "NAME")]
+    program: Option<OsString>,
+    /// The program of an ancestor, the nearest first
+    #[arg(long, value_name = "NAME")]
+    ancestor: Vec<OsString>,
+    /// The user's name or number
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Who logged in, by name or number
+    #[arg(long, value_name = "USER")]
+    login_user: Option<String>,
+    /// The path of a control group, which also tells unit, slice, container, pod and job
+    #[arg(long, value_name = "PATH")]
+    cgroup: Vec<OsString>,
+    /// The unit
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// The container's name
+    #[arg(long, value_name = "NAME")]
+    container: Option<String>,
+    /// The container's image
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// The container's service in a compose file, SERVICE or PROJECT/SERVICE
+    #[arg(long, value_name = "SERVICE")]
+    compose: Option<String>,
+    /// The pod, by its name, or as NAMESPACE/NAME
+    #[arg(long, value_name = "POD")]
+    pod: Option<String>,
+    /// A label of the container or pod, NAME=VALUE
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+    /// The batch job, SCHEDULER ID as in "slurm 1234"
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// The GPU, by its index, UUID or product name
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+    /// The words of its command line, the last option: everything behind it belongs to it
+    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true)]
+    argv: Vec<OsString>,
+}
+
+/// What is said of a process.
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    version: u32,
+    /// Null where there is no file.
+    file: Option<PathBuf>,
+    sha256: String,
+    /// The account it stands on.
+    account: String,
+    #[serde(flatten)]
+    explanation: Explanation,
+}
+
+impl Test {
+    pub(super) fn run(mut self) -> anyhow::Result<u8> {
+        let rules = super::rules(self.rules.take(), self.config.as_deref())?;
+        let is_json = self.json;
+        let process = self.process()?;
+        let attributor = Attributor::default().with_rules(&rules.set);
+        let account = process.see(|subject| attributor.attribute(subject).account.to_string());
+        let explanation = process.see(|subject| rules.set.explain(subject));
+        let Rules { path: file, set } = rules;
+        let (format, sha256) = ("gpu-ledger-rules-test", set.digest().to_string());
+        let report = Report { format, version: 1, file, sha256, account, explanation };
+        print(&if is_json { json(&report)? } else { report.text()? })?;
+        Ok(if report.explanation.matched.is_some() { 0 } else { STATUS_UNKNOWN })
+    }
+
+    fn process(self) -> anyhow::Result<Process> {
+        let mut process = match self.pid {
+            Some(pid) => living(Pid(pid))?.ok_or_else(|| {
+                anyhow::anyhow!("there is no process {pid}; describe one that is gone with --argv, --exe, --user")
+            })?,
+            None => Process::default(),
+        };
+        if !self.argv.is_empty() {
+            process.argv = Some(self.argv.into_iter().map(OsStringExt::into_vec).collect());
+        }
+        if let Some(exe) = self.exe {
+            process.exe = exe.into_vec().into();
+        }
+        if self.pid.is_none() {
+            process.program = match self.program {
+                Some(program) => Some(Program::named(&program.into_vec())),
+                None => program_of(&process),
+            };
+        }
+        if !self.ancestor.is_empty() {
+            let named = |name: OsString| Some(Program::named(&name.into_vec()));
+            process.ancestors = self.ancestor.into_iter().map(named).collect();
+        }
+        if !self.cgroup.is_empty() {
+            process.cgroups = self.cgroup.into_iter().map(|path| path.into_vec().into()).collect();
+            process.place = Place::of(process.cgroups.iter().map(AsRef::as_ref));
+        }
+        if let Some(user) = &self.user {
+            process.user.uid = Some(uid(user)?);
+            process.user.euid = process.user.uid;
+        }
+        if let Some(user) = &self.login_user {
+            process.user.login_uid = LoginUid::Set(uid(user)?);
+        }
+        process.users = users_of(process.user);
+        place(&mut process.place, self.unit, self.job.as_deref())?;
+        let names = process.names.get_or_insert_default();
+        name(names, self.container, self.image, (self.compose, self.pod), &self.label)?;
+        placed(&mut process);
+        if let Some(gpu) = self.gpu {
+            match gpu.parse() {
+                Ok(index) => process.gpu_index = Some(index),
+                Err(_) if gpu.starts_with("GPU-") || gpu.starts_with("MIG-") => {
+                    process.gpu = GpuUuid(gpu.into());
+                }
+                Err(_) => process.gpu_name = Some(gpu),
+            }
+        }
+        Ok(process)
+    }
+}
+
+/// The program of arguments and a file, as the kernel tells of it.
+fn program_of(process: &Process) -> Option<Program> {
+    let mut bytes = Vec::new();
+    for word in process.argv.iter().flatten() {
+        bytes.extend_from_slice(word);
+        bytes.push(0);
+    }
+    let filename = if process.exe.is_empty() {
+        process.argv.iter().flatten().next().cloned().unwrap_or_default().into()
+    } else {
+        process.exe.clone()
+    };
+    let true_length = u64::try_from(bytes.len()).ok();
+    let argv = Argv { bytes: bytes.into(), true_length, state: ArgvState::Whole };
+    Program::of(&ImageContent { argv, filename, exe: None })
+}
+
+fn uid(user: &str) -> anyhow::Result<u32> {
+    match user.parse() {
+        Ok(uid) => Ok(uid),
+        Err(_) => uid_of(user).ok_or_else(|| {
+            Usage(format!("this host knows no user {user:?}; give the number instead")).into()
+        }),
+    }
+}
+
+fn place(place: &mut Place, unit: Option<String>, job: Option<&str>) -> Result<(), Usage> {
+    if let Some(unit) = unit {
+        place.unit = Some(unit.into());
+    }
+    if let Some(job) = job {
+        let (word, id) = job.split_once(' ').unwrap_or((job, ""));
+        let all = [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor];
+        let scheduler = all.into_iter().find(|one| one.as_str() == word);
+        let no_job = || Usage(format!("--job {job:?} is no job; give one such as \"slurm 1234\""));
+        let id = (!id.is_empty()).then(|| Arc::from(id));
+        let scheduler = scheduler.ok_or_else(no_job)?;
+        place.job = Some(Job { scheduler, id, step: None, task: None });
+    }
+    Ok(())
+}
+
+fn name(
+    names: &mut ContainerNames,
+    container: Option<String>,
+    image: Option<String>,
+    (compose, pod): (Option<String>, Option<String>),
+    labels: &[String],
+) -> Result<(), Usage> {
+    let two = |text: String| match text.split_once('/') {
+        Some((first, second)) => (Some(Arc::from(first)), Arc::from(second)),
+        None => (None, Arc::from(text)),
+    };
+    names.name = container.map(Into::into).or(names.name.take());
+    names.image = image.map(Into::into).or(names.image.take());
+    if let Some((project, service)) = compose.map(two) {
+        (names.compose_project, names.compose_service) = (project, Some(service));
+    }
+    if let Some((namespace, pod)) = pod.map(two) {
+        (names.namespace, names.pod) = (namespace, Some(pod));
+    }
+    for label in labels {
+        let Some((name, value)) = label.split_once('=') else {
+            return Err(Usage(format!("--label {label:?} is no label; give one as NAME=VALUE")));
+        };
+        names.labels.insert(name.into(), value.into());
+    }
+    Ok(())
+}
+
+/// Whoever has a container's or pod's name runs in one.
+fn placed(process: &mut Process) {
+    let Some(names) = &process.names else { return };
+    if let (None, Some(name)) = (&process.place.container, &names.name) {
+        process.place.container = Some(Container { runtime: None, id: Arc::clone(name) });
+    }
+    if let (None, Some(name)) = (&process.place.pod, &names.pod) {
+        process.place.pod = Some(Pod { uid: Arc::clone(name), qos: None });
+    }
+}
+
+impl Report {
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut page = String::new();
+        let Explanation { matched, failed, failed_more } = &self.explanation;
+        let file = match &self.file {
+            Some(path) => path.display().to_string(),
+            None => "no file of rules".to_owned(),
+        };
+        match matched {
+            Some(matched) => {
+                let (rule, line) = (matched.rule.0, matched.line);
+                writeln!(page, "{}: rule {rule} of {file}, line {line}", self.account)?;
+                for Held { key, value, pattern } in &matched.held {
+                    writeln!(page, "  {key} {value} is {pattern}")?;
+                }
+                if matched.held.is_empty() {
+                    writeln!(page, "  it has no condition")?;
+                }
+            }
+            None => writeln!(page, "{}: by no rule ({file})", self.account)?,
+        }
+        let shown = failed.iter().take(FAILED_SHOWN);
+        if !failed.is_empty() {
+            writeln!(page, "not by")?;
+        }
+        for one in shown {
+            one.line(&mut page)?;
+        }
+        match failed.len().saturating_sub(FAILED_SHOWN).saturating_add(*failed_more) {
+            0 => {}
+            more => writeln!(page, "  and {more} more rules")?,
+        }
+        Ok(page)
+    }
+}
+
+impl Failed {
+    fn line(&self, page: &mut String) -> std::fmt::Result {
+        let Self { rule, line, account, key, wants, .. } = self;
+        write!(page, "  rule {} (line {line}, {account}): {key} wants {wants}", rule.0)?;
+        match (self.seen.as_slice(), self.seen_more) {
+            ([], _) => writeln!(page, "; nothing is known of it"),
+            (_, _) if self.capture_is_empty => {
+                writeln!(page, "; it is, but a capture takes nothing")
+            }
+            (seen, 0) => writeln!(page, "; it is {}", seen.join(", ")),
+            (seen, more) => writeln!(page, "; it is {} and {more} others", seen.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The file of rules: where it lies, and that it is right as a whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::read_bounded;
+use crate::attribution::rules::{ArgvNotStored, FILE_BYTES_MAX, Faults, RuleSet};
+
+/// Where the rules lie unless the configuration names another file.
+pub const RULES_DEFAULT: &str = "/etc/gpu-ledger/rules.toml";
+
+/// The rules in force, and where they are from.
+#[derive(Clone, Default, Debug)]
+pub struct Rules {
+    /// Their file; `None` where there is none, and so no rule.
+    pub path: Option<PathBuf>,
+    /// The rules.
+    pub set: Arc<RuleSet>,
+}
+
+/// Why a file is no file of rules.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// It cannot be read.
+    #[error("{path}: {cause}; name the file of rules with `rules` in the configuration", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// Something is wrong with it.
+    #[error("{path}:{faults}", path = path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        faults: Faults,
+    },
+    /// It looks at what is not stored.
+    #[error("{path}:{cause}", path = path.display())]
+    NotStored {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        cause: ArgvNotStored,
+    },
+}
+
+impl Rules {
+    /// The rules in a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or something is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, RulesError> {
+        // A little more than it may have: what is too large is refused with its line.
+        let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(8);
+        let bytes = read_bounded(path, bytes_max);
+        let bytes = bytes.map_err(|cause| RulesError::Read { path: path.to_path_buf(), cause })?;
+        let set = RuleSet::parse(&bytes);
+        let set = set.map_err(|faults| RulesError::Wrong { path: path.to_path_buf(), faults })?;
+        Ok(Self { path: Some(path.to_path_buf()), set: Arc::new(set) })
+    }
+
+    /// The same; without `path`, the default file where it exists and no rules where it does not.
+    ///
+    /// # Errors
+    /// As above; of a missing file only where it was named.
+    pub fn read_or_default(path: Option<&Path>) -> Result<Self, RulesError> {
+        match path {
+            Some(path) => Self::read(path),
+            None => match Self::read(Path::new(RULES_DEFAULT)) {
+                Err(RulesError::Read { cause, .. })
+                    if cause.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    Ok(Self::default())
+                }
+                read => read,
+            },
+        }
+    }
+
+    /// Refuses rules that look at arguments, where the mode of this name stores none.
+    ///
+    /// # Errors
+    /// The first such rule.
+    pub fn refuse_argv(&self, mode: &'static str) -> Result<(), RulesError> {
+        let path = || self.path.clone().unwrap_or_default();
+        self.set.refuse_argv(mode).map_err(|cause| RulesError::NotStored { path: path(), cause })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_an_error_where_it_was_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("rules.toml");
+        let error = Rules::read_or_default(Some(&missing)).unwrap_err().to_string();
+        assert!(error.contains("rules.toml") && error.contains("`rules` in the conf"), "{error}");
+    }
+
+    #[test]
+    fn an_error_names_the_file_the_line_and_the_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.toml");
+        std::fs::write(&path, "[[rule]]\naccount = \"a\"\nargv = \"x\"\n").unwrap();
+        let rules = Rules::read(&path).unwrap();
+        assert_eq!((rules.set.len(), rules.path.as_deref()), (1, Some(&*path)));
+        assert!(
+            rules.refuse_argv("none").unwrap_err().to_string().contains("rules.toml:3:1: rule 1")
+        );
+        std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = { regex = '(' }\n").unwrap();
+        let error = Rules::read(&path).unwrap_err().to_string();
+        assert!(error.contains("rules.toml:3:18: `exe`: bad regular expression"), "{error}");
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused_with_its_line() {
+        let error = Rules::read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.starts_with("/dev/zero:1:1: a line of 83886"), "{error}");
+        // Cut in the middle of a character.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.toml");
+        std::fs::write(&path, "# ää€\n".repeat(1 << 20)).unwrap();
+        let error = Rules::read(&path).unwrap_err().to_string();
+        assert!(error.contains("larger than 8388608 bytes, which are used up here"), "{error}");
+    }
+}
