@@ -24,6 +24,7 @@
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`place`] | what paths of control groups mean: unit, container, pod, job | nothing |
 //! | [`attribution`] | from what is stored of a process to its account | nothing; `ollama`: its manifests |
+//! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
@@ -76,6 +77,7 @@ pub mod kernel;
 pub mod likeness;
 pub mod metrics;
 pub mod mode;
+pub mod naming;
 mod observer;
 mod output;
 pub mod place;

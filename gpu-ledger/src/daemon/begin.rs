@@ -25,6 +25,7 @@ use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
+use crate::naming::{Naming, Source};
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
@@ -44,8 +45,11 @@ impl Daemon {
         let key = store.commitment_key().clone();
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
-        let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
-        let attributor = Attributor::default().with_rules(&rules.set);
+        let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
+        let naming = Arc::new(Naming::start(clock.clone(), source));
+        let (mut observer, missing) =
+            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+        let attributor = Attributor::new(naming).with_rules(&rules.set);
         observer.host_mut().attribute_by(attributor.clone());
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());

@@ -10,6 +10,7 @@ use crate::journal::entry::{AgentFacts, BootId, Entry, Figures};
 use crate::journal::store::{Reader, StateDir, Store, StoreError};
 use crate::journal::{Recovered, chain};
 use crate::kernel::TracerOptions;
+use crate::naming::Naming;
 use crate::observer::{Missing, Observer, Setup};
 use crate::session::launch::PROBE_WORD;
 
@@ -71,6 +72,7 @@ pub(super) fn observe(
     host_name: Arc<str>,
     tracer: &TracerOptions,
     resumed: Resumed,
+    naming: Arc<Naming>,
 ) -> (Observer, Vec<Missing>) {
     let setup = Setup {
         clock: clock.clone(),
@@ -79,6 +81,7 @@ pub(super) fn observe(
         // The kernel side says which of the two there are.
         settings: HostSettings::of_daemon(true, tracer.device_touch),
         resumed,
+        naming: Some(naming),
     };
     Observer::watch_or_blind(setup, tracer)
 }
