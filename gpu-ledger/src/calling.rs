@@ -1,4 +1,4 @@
-//! GPUs by the words that people have for them. Pure.
+//! GPUs by the words that people have for them, and what a misspelt word was meant to be. Pure.
 
 use crate::escape::escape;
 use crate::unit::GpuUuid;
@@ -66,9 +66,29 @@ pub fn listed(names: impl Iterator<Item = String>) -> String {
     }
 }
 
+/// Words as unlike as this are no slip of the pen.
+pub(crate) const LIKENESS_MIN: f64 = 0.8;
+
+/// The known word that an unknown one was probably meant to be.
+#[must_use]
+pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = known.map(|word| (strsim::jaro_winkler(unknown, word), word));
+    let (likeness, word) = likeness.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (likeness >= LIKENESS_MIN).then_some(word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_means_the_nearest_word_and_anything_else_none() {
+        let known = || ["held", "alone", "per_hour"].into_iter();
+        assert_eq!(nearest("hled", known()), Some("held"));
+        assert_eq!(nearest("per-hour", known()), Some("per_hour"));
+        assert_eq!(nearest("zzz", known()), None);
+        assert_eq!(nearest("held", std::iter::empty()), None);
+    }
 
     #[test]
     fn a_word_means_one_gpu_or_is_refused_with_those_there_are() {

@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::values::{size_text, time_text};
+use crate::calling::LIKENESS_MIN;
 
 /// A key of the file.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,12 @@ pub const KEYS: &[Key] = &[
         text: |config| Some(config.log.clone()),
     },
     Key {
+        path: "prices",
+        takes: PATH,
+        needs_restart: false,
+        text: |config| config.prices.as_ref().map(|path| path.display().to_string()),
+    },
+    Key {
         path: "journal.queue_length",
         takes: "a whole number from 64 to 1048576",
         needs_restart: true,
@@ -123,9 +130,6 @@ pub(super) fn remedy(path: &str) -> &'static str {
     let key = KEYS.iter().find(|key| key.path == path);
     key.map_or("a table: a line such as [metrics], and its keys below", |key| key.takes)
 }
-
-/// Names as unlike as this are no slip of the pen.
-const LIKENESS_MIN: f64 = 0.8;
 
 /// What was probably meant by an unknown key.
 pub(super) fn advice(unknown: &str) -> String {

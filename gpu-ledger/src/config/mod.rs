@@ -54,6 +54,9 @@ pub struct Config {
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     #[serde(deserialize_with = "values::log_filter")]
     pub log: String,
+    /// The file of prices; the default one, where it exists, where there is none. Read by `bill` alone.
+    #[serde(deserialize_with = "values::absolute_or_none")]
+    pub prices: Option<PathBuf>,
     /// The journal's limits.
     pub journal: JournalLimits,
     /// Where meters go.
@@ -132,6 +135,7 @@ impl Default for Config {
             mark_interval: Duration::from_mins(1),
             on_loss: OnLoss::Record,
             log: "info".to_owned(),
+            prices: None,
             journal: JournalLimits::default(),
             metrics: MetricsOutlets::default(),
             socket: SocketPlace::default(),
