@@ -223,17 +223,7 @@ impl Config {
     /// The configuration in a file; keys that it does not name have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |cause| ConfigError::Read { path: path.to_path_buf(), cause };
-        // A pipe that nobody writes to would keep the daemon waiting, and be empty when it is read again.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::open(path, flags, Mode::empty());
-        let file = std::fs::File::from(file.map_err(|errno| failed(errno.into()))?);
-        let kind = file.metadata().map_err(failed)?.file_type();
-        if kind.is_fifo() || kind.is_socket() {
-            return Err(failed(std::io::Error::other("it is a pipe, which cannot be read again")));
-        }
-        let mut bytes = Vec::new();
-        // A device says that it has no length.
-        file.take(BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = bytes_of(path, BYTES_MAX).map_err(failed)?;
         if u64::try_from(bytes.len()).map_or(true, |length| length > BYTES_MAX) {
             return Err(ConfigError::TooLarge { path: path.to_path_buf() });
         }
@@ -292,6 +282,24 @@ impl Config {
             }
         })
     }
+}
+
+/// The bytes of a file that a person wrote; of one with more than `bytes_max` one byte more than that.
+///
+/// # Errors
+/// What the system says; a pipe or a socket.
+pub(crate) fn bytes_of(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    // A pipe that nobody writes to would keep the daemon waiting, and be empty when it is read again.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let kind = file.metadata()?.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        return Err(std::io::Error::other("it is a pipe, which cannot be read again"));
+    }
+    let mut bytes = Vec::new();
+    // A device says that it has no length.
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A key as it stands in the file.
