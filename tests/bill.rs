@@ -130,7 +130,7 @@ impl Host {
             basis: name.map(|_| Basis::Exec),
             flags: BTreeSet::new(),
             dispute: None,
-            asleep: None,
+            asleep: Some(Ms(0)),
             busy: None,
             memory_peak: Some(Bytes(1 << 30)),
             opened: None,

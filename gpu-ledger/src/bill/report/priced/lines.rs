@@ -10,7 +10,7 @@ use crate::bill::report::evidence::Sampled;
 use crate::bill::report::{Ask, UNATTRIBUTED, UnknownLine};
 use crate::bill::{Bill, BillError, Ledger, LineKey, bill};
 use crate::prices::{Amount, Exact, Meter, MeterBasis, Price, PriceList};
-use crate::unit::{GpuUuid, Span};
+use crate::unit::{GpuUuid, Ms, Span};
 
 /// Everything that a bill is priced from.
 pub(in crate::bill::report) struct Source<'a> {
@@ -35,7 +35,8 @@ struct Run<'a> {
 struct Draft {
     low: u128,
     high: u128,
-    is_unsampled: bool,
+    /// Why it cannot be known.
+    unknown: Option<Unpriced>,
 }
 
 /// Place of its GPU, of its run, its meter, state, and whose it is.
@@ -159,30 +160,33 @@ fn add(
     run: usize,
 ) -> Result<(), BillError> {
     let is_theirs = one.state.is_settled() || one.state == State::Open;
-    let held = u128::from(one.held.0);
-    let (low, high, is_unsampled) = match meter {
+    let exactly = |ms: Option<Ms>| ms.map(|ms| (ms, ms)).ok_or(Unpriced::Asleep);
+    let quantity = match meter {
         // A GPU's own time stands where its booked time does.
-        _ if !is_theirs && meter == booked => (held, held, false),
+        _ if !is_theirs && meter == booked => exactly(one.held),
         _ if !is_theirs => return Ok(()),
-        Meter::Held => (held, held, false),
-        Meter::Alone => (one.alone.0.into(), one.alone.0.into(), false),
-        Meter::Busy | Meter::Memory if !one.state.is_settled() || held == 0 => return Ok(()),
-        Meter::Busy => match one.busy {
-            Some((low, high)) => (low.0.into(), high.0.into(), false),
-            None => (0, held, true),
-        },
+        Meter::Held => exactly(one.held),
+        Meter::Alone => exactly(one.alone),
+        Meter::Busy | Meter::Memory if !one.state.is_settled() || one.held == Some(Ms::ZERO) => {
+            return Ok(());
+        }
+        Meter::Busy => one.busy.ok_or(Unpriced::NoSamples),
         // Nothing in a journal says how much memory was held over time.
-        Meter::Memory => (0, 0, true),
+        Meter::Memory => Err(Unpriced::NoSamples),
     };
-    if high == 0 && !is_unsampled {
+    if quantity.is_ok_and(|(_, high)| high == Ms::ZERO) {
         return Ok(());
     }
     let key = (meter, one.state, one.who.clone(), one.gpu, run);
     let draft = drafts.entry(key).or_default();
-    let overflow = || BillError::Overflow { what: "a priced time" };
-    draft.low = draft.low.checked_add(low).ok_or_else(overflow)?;
-    draft.high = draft.high.checked_add(high).ok_or_else(overflow)?;
-    draft.is_unsampled |= is_unsampled;
+    match quantity {
+        Ok((low, high)) => {
+            let overflow = || BillError::Overflow { what: "a priced time" };
+            draft.low = draft.low.checked_add(low.0.into()).ok_or_else(overflow)?;
+            draft.high = draft.high.checked_add(high.0.into()).ok_or_else(overflow)?;
+        }
+        Err(why) => draft.unknown = Some(why),
+    }
     Ok(())
 }
 
@@ -196,7 +200,8 @@ fn begun(
 ) -> PricedLine {
     let (line, account, title) = match who {
         Who::Line(name) => {
-            let rank = source.cut.lines.iter().position(|known| known == name);
+            // Lines are ranked by name.
+            let rank = source.cut.lines.binary_search(name).ok();
             let rank = rank.and_then(|rank| u32::try_from(rank).ok());
             let user = name.uid.and_then(|uid| Some((source.users.get(&uid)?, uid)));
             let title = user.map(|(user, uid)| format!("{user} ({uid})"));
@@ -240,7 +245,7 @@ fn with_amount(
     price: Option<&Price>,
 ) -> Result<PricedLine, BillError> {
     let is_range = line.basis == MeterBasis::Sampled;
-    if !draft.is_unsampled {
+    if draft.unknown.is_none() {
         line.quantity_ms = Some(draft.low);
         line.quantity_ms_high = is_range.then_some(draft.high);
     }
@@ -248,8 +253,7 @@ fn with_amount(
         (State::Uncovered, _) => Some(Unpriced::Uncovered),
         (State::Undivided, _) => Some(Unpriced::Undivided),
         (_, None) => Some(Unpriced::NoPrice),
-        _ if draft.is_unsampled => Some(Unpriced::NoSamples),
-        _ => None,
+        _ => draft.unknown,
     };
     let (None, Some(price)) = (line.reason, price) else { return Ok(line) };
     let overflow = || BillError::Overflow { what: "an amount" };
@@ -339,13 +343,17 @@ fn sum(lines: &[&PricedLine]) -> Result<Sum, BillError> {
     })
 }
 
-/// What of the amounts is UNKNOWN for want of a price, a sample or a weight. What was not seen and what is in
+/// What of the amounts is UNKNOWN for want of a price, a sample or a weight, or as it may have been slept. What was not seen and what is in
 /// dispute have their own words on the bill.
 pub(in crate::bill::report) fn unknown(priced: &Priced) -> Vec<UnknownLine> {
     let mut counts: BTreeMap<(Unpriced, &GpuUuid, Meter), u64> = BTreeMap::new();
     for line in &priced.lines {
-        if let Some(reason @ (Unpriced::NoPrice | Unpriced::NoSamples | Unpriced::Undivided)) =
-            line.reason
+        if let Some(
+            reason @ (Unpriced::NoPrice
+            | Unpriced::NoSamples
+            | Unpriced::Asleep
+            | Unpriced::Undivided),
+        ) = line.reason
         {
             let count = counts.entry((reason, &line.gpu_uuid, line.meter)).or_default();
             *count = count.saturating_add(1);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::State;
+use super::asleep::Asleep;
 use super::divided::{Presence, shares};
 use crate::bill::ledger::{Cut, counts};
 use crate::bill::on_gpu::by_process;
@@ -29,8 +30,9 @@ pub(super) struct Measured {
     pub(super) gpu: usize,
     pub(super) who: Who,
     pub(super) state: State,
-    pub(super) held: Ms,
-    pub(super) alone: Ms,
+    /// `None` where a part of it was slept, and nobody can say how much.
+    pub(super) held: Option<Ms>,
+    pub(super) alone: Option<Ms>,
     /// The range, of what is settled; `None` where nothing was sampled.
     pub(super) busy: Option<(Ms, Ms)>,
 }
@@ -68,7 +70,7 @@ pub(super) fn measured(
         let gpu = bill.gpus.iter().position(|of_gpu| of_gpu.gpu == line.gpu);
         if let (Some(gpu), NamelessReason::NoStartTime) = (gpu, line.reason) {
             let (who, state) = (Who::Reason(line.reason), State::Unattributed);
-            let (held, alone, busy) = (line.held, Ms::ZERO, None);
+            let (held, alone, busy) = (Some(line.held), Some(Ms::ZERO), None);
             all.push(Measured { gpu, who, state, held, alone, busy });
         }
     }
@@ -86,10 +88,13 @@ fn of_gpu(
         return Ok(());
     };
     let mut sampled: BTreeMap<LineKey, Sampled> = BTreeMap::new();
+    let mut slept: BTreeMap<LineKey, Asleep> = BTreeMap::new();
     for ((row, booked), parts) in of_cut.rows.iter().zip(&books.settlements).zip(&line.settlements)
     {
         if matches!(booked, Booked::Placed(_)) && counts(booked, period) {
-            sampled.entry(row.line).or_default().add(row, parts.unwrap_or(Parts::NONE));
+            let parts = parts.unwrap_or(Parts::NONE);
+            sampled.entry(row.line).or_default().add(row, parts);
+            slept.entry(row.line).or_default().add(row, parts, period);
         }
     }
     let divided = if how.share == SharePolicy::None {
@@ -115,20 +120,24 @@ fn of_gpu(
         let of_process = on_gpu.filter(|_| of.account.reason.is_none());
         let alone = of_process.unwrap_or((settled.alone, open.alone));
         let state = if of.account.reason.is_some() { State::Unattributed } else { State::Settled };
+        let slept = slept.get(&of.account).copied().unwrap_or_default();
+        let (union, is_divided) = (settled.held(), divided.is_some());
+        let priced = held(settled, Presence::Settled).ok_or(overflow.clone())?;
         all.push(Measured {
             gpu,
             who: who(cut, of.account),
             state,
-            held: held(settled, Presence::Settled).ok_or(overflow.clone())?,
-            alone: alone.0,
+            held: slept.held(union, priced, is_divided),
+            alone: slept.alone(union, alone.0),
             busy: sampled.get(&of.account).and_then(Sampled::busy),
         });
         all.push(Measured {
             gpu,
             who: who(cut, of.account),
             state: State::Open,
-            held: held(open, Presence::Open).ok_or(overflow)?,
-            alone: alone.1,
+            // What an open row sleeps is said when it settles.
+            held: Some(held(open, Presence::Open).ok_or(overflow)?),
+            alone: Some(alone.1),
             busy: None,
         });
     }
@@ -141,7 +150,8 @@ fn of_gpu(
         (State::Unbilled, unbilled),
         (State::Undivided, undivided),
     ] {
-        all.push(Measured { gpu, who: Who::Gpu, state, held, alone: Ms::ZERO, busy: None });
+        let (held, alone, busy) = (Some(held), Some(Ms::ZERO), None);
+        all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy });
     }
     Ok(())
 }

@@ -8,8 +8,9 @@
 //! Meters are never added to each other. Held is what is booked: of a GPU whose held hours have no price in
 //! the file and whose alone hours have one, alone is. Open time is what settling would add to what is booked. Free
 //! time is what nobody held, at the price of what is booked; time that was not seen is UNKNOWN, and never
-//! free. Where a share policy is named, shared time is on the lines of those to whom it gives it.
+//! free. Time asleep is not priced. Where a share policy is named, shared time is on the lines of those to whom it gives it.
 
+mod asleep;
 mod divided;
 mod lines;
 mod measured;
@@ -77,6 +78,8 @@ pub enum Unpriced {
     NoPrice,
     /// Nothing was sampled.
     NoSamples,
+    /// The host slept meanwhile, which is not priced, and how much of it fell here nobody can say.
+    Asleep,
     /// The GPU was not seen.
     Uncovered,
     /// Shared time that the policy could not divide.
@@ -92,6 +95,7 @@ impl Unpriced {
         match self {
             Self::NoPrice => "no-price",
             Self::NoSamples => "no-samples",
+            Self::Asleep => "asleep",
             Self::Uncovered => "uncovered",
             Self::Undivided => "undivided",
             Self::Disputed => "disputed",

@@ -303,3 +303,55 @@ fn a_filter_prices_the_lines_that_it_shows_and_none_else() {
     assert_eq!(found.booked.amount.unwrap().to_string(), "2.4000");
     assert_eq!(found.totals.len(), 1);
 }
+
+#[test]
+fn time_asleep_is_not_priced_and_what_of_it_fell_where_is_unknown_and_not_guessed() {
+    let slept = |rows: Vec<Row>, span: Span, share: SharePolicy| {
+        let mut journal = Journal::began(0, 1);
+        for row in rows {
+            journal.settle(3 * HOUR, row);
+        }
+        journal.mark(3 * HOUR, 1);
+        let list = prices(&format!("{}{}", price("held", "1"), price("alone", "2")));
+        told(&priced(&journal, span, share, &list))
+            .into_iter()
+            .filter(|line| line.contains("settled"))
+            .collect::<Vec<_>>()
+    };
+    let row = |name: &str, pid: u32, from: u64, asleep_ms: Option<u64>| Row {
+        asleep_ms,
+        ..Row::of(name, pid, from, HOUR)
+    };
+    let (whole, none) = (span(0, 3 * HOUR), SharePolicy::None);
+    let half = || row("ollama", 1, 0, Some(HOUR / 2));
+    assert_eq!(
+        slept(vec![half()], whole, none),
+        ["held settled ollama 1800000 0.5000", "alone settled ollama 1800000 1.0000"]
+    );
+    // The period cuts the span: the sleep was in it, or was not.
+    let unknown = ["held settled ollama ? asleep", "alone settled ollama ? asleep"];
+    assert_eq!(slept(vec![half()], span(0, HOUR - 1), none), unknown);
+    // How long it slept was not observed.
+    assert_eq!(slept(vec![row("ollama", 1, 0, None)], whole, none), unknown);
+    // Two of one account at once slept once.
+    assert_eq!(slept(vec![half(), row("ollama", 2, 1, Some(HOUR / 2))], whole, none), unknown);
+    assert_eq!(
+        slept(vec![half(), row("ollama", 2, HOUR, Some(0))], whole, none),
+        ["held settled ollama 5400000 1.5000", "alone settled ollama 5400000 3.0000"]
+    );
+    // Beside another account for a part of it: all of it is known, and not what of it was alone.
+    let beside = || vec![half(), row("whisper", 2, HOUR / 2, Some(0))];
+    assert_eq!(
+        slept(beside(), whole, none),
+        [
+            "held settled ollama 1800000 0.5000",
+            "held settled whisper 3600000 1.0000",
+            "alone settled ollama ? asleep",
+            "alone settled whisper 1800000 1.0000",
+        ]
+    );
+    assert_eq!(
+        slept(beside(), whole, SharePolicy::Equal)[..2],
+        ["held settled ollama ? asleep", "held settled whisper 2700000 0.7500"]
+    );
+}
