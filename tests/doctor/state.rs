@@ -18,7 +18,7 @@ fn a_state_directory_on_tmpfs_is_warned_of() {
     let folder = state_dir();
     let place = folder.path().to_str().unwrap();
     let mount = format!("mount -t tmpfs -o mode=0700,size=32m none {place}");
-    let tried = std::process::Command::new("unshare").args(["-m", "true"]).status();
+    let tried = Command::new("unshare").args(["-m", "true"]).status();
     if !tried.is_ok_and(|status| status.success()) {
         return skip(test, "no mount namespace can be made here");
     }

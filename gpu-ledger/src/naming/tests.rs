@@ -218,7 +218,7 @@ fn a_helper_that_answers_is_understood() {
 
 #[test]
 fn a_helper_that_does_not_answer_is_given_up() {
-    let long = [b'x'; 1 << 18];
+    let long = vec![b'x'; 1 << 18];
     let broken: [(&str, Fake); 6] = [
         (
             "none in 500ms",
@@ -286,7 +286,7 @@ fn the_helper_answers_one_line_with_one_line() {
         (b"\n", "ask with one line"),
         (b"", "ask with one line"),
         (b"docker \xff\xfe\n", "ask with one line"),
-        (&[b'a'; 100_000], "at most 192 bytes"),
+        (&vec![b'a'; 100_000], "at most 192 bytes"),
     ] {
         let answer: serde_json::Value = serde_json::from_str(&answered(asked)).unwrap();
         let told = answer["error"].as_str().unwrap();

@@ -145,10 +145,9 @@ fn first<T: Copy>(
     let mut failed = Ok(None);
     for place in places {
         match tell(*place) {
-            Ok(None) => {}
             Err(error) if failed.is_ok() => failed = Err(error),
-            Err(_) => {}
-            told => return told,
+            Ok(None) | Err(_) => {}
+            told @ Ok(Some(_)) => return told,
         }
     }
     failed
