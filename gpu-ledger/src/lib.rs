@@ -15,6 +15,7 @@
 //! | [`unit`], [`unknown`] | units as types; known, or unknown with a reason | nothing |
 //! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
 //! | [`coverage`] | when and what could be seen | nothing |
+//! | [`argv`] | how much of a command line is kept, and no secret of it | nothing |
 //! | [`escape`] | strangers' bytes, made safe to print | nothing |
 //! | [`calling`] | GPUs by the words that people have for them | nothing |
 //! | [`kernel`] | bytes of the ring become typed events | bpf(2), BTF, the ring |
@@ -56,6 +57,7 @@
 extern crate self as gpu_ledger;
 
 pub mod accounting;
+pub mod argv;
 pub mod attribution;
 pub mod bill;
 pub mod billing;
