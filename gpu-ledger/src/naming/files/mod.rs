@@ -145,9 +145,10 @@ fn first<T: Copy>(
     let mut failed = Ok(None);
     for place in places {
         match tell(*place) {
+            // A file without any name keeps nobody from another that has one.
+            Ok(Some(told)) if told != Told::default() => return Ok(Some(told)),
             Err(error) if failed.is_ok() => failed = Err(error),
-            Ok(None) | Err(_) => {}
-            told @ Ok(Some(_)) => return told,
+            Ok(_) | Err(_) => {}
         }
     }
     failed

@@ -152,7 +152,15 @@ fn containerd_tells_the_names_of_nerdctl_and_ctr() {
     assert_eq!(words(&names), ["runcdev", "-", "lab", "db", "-", "-"]);
     assert!(names.labels.keys().all(|key| !key.starts_with("nerdctl")));
     assert_eq!(words(&tree.names("containerd my-ctr"))[0], "my-ctr");
-    assert_eq!(words(&tree.names(&format!("containerd {OTHER}"))), ["-"; 6]);
+    // Nothing is told there, which is no name.
+    assert!(tree.asked(&format!("containerd {OTHER}")).unwrap().is_none());
+    // Docker's own containers are containerd's too, and Docker knows more of them.
+    let docker = oci_config(r#"{"com.example":"x"}"#);
+    let tree = Tree::new()
+        .write(&format!("{tasks}/moby/{ID}/config.json"), &docker)
+        .write(&format!("/var/lib/docker/containers/{ID}/config.v2.json"), &docker_config("web1"));
+    assert_eq!(words(&tree.names(&format!("any {ID}")))[0], "web1");
+    assert!(tree.asked(&format!("containerd {ID}")).unwrap().is_none());
 }
 
 #[test]
