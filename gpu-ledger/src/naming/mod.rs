@@ -240,8 +240,9 @@ impl AsksHelper {
             Ok(Some(names)) => Answer::Found(Arc::new(names)),
             Ok(None) => Answer::Unfound,
             Err(error @ (AskError::Absent { .. } | AskError::Denied { .. })) => {
+                // No lack of what was asked for: whoever wants names sets the helper up.
                 if !was_absent {
-                    tracing::warn!("containers go by their ids: {error}");
+                    tracing::info!("containers go by their ids: {error}");
                 }
                 Answer::Absent
             }

@@ -253,6 +253,18 @@ fn podman_tells_from_its_database_also_what_is_in_its_log_alone() {
 }
 
 #[test]
+fn podman_is_found_where_its_storage_is_configured_to_be() {
+    let conf = "# ours\n[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/containers\"\n[storage.options]\n";
+    let tree = Tree::new().write("/etc/containers/storage.conf", conf);
+    add(&podman_database(&tree.path("/data/containers/db.sql")), ID, "moved", "");
+    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "moved");
+    // One that names no place changes none.
+    let tree = Tree::new().write("/etc/containers/storage.conf", "[storage]\n");
+    add(&podman_database(&tree.path(DATABASE)), ID, "pod1", "");
+    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "pod1");
+}
+
+#[test]
 fn podman_tells_name_and_image_from_its_lists_where_it_has_no_such_database() {
     let listed = |id: &str, name: &str| {
         format!(
