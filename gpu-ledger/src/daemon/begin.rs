@@ -11,6 +11,7 @@ use super::fresh::Fresh;
 use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
+use super::request::Call;
 use super::resumed::ResumedMeters;
 use super::rules::tell_of;
 use super::socket::{CALLS_MAX, Socket, SocketError};
@@ -20,6 +21,7 @@ use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::attribution::Attributor;
 use crate::clock::Clock;
 use crate::config::{Config, Rules};
+use crate::host::Resumed;
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -44,13 +46,8 @@ impl Daemon {
         let host_name = host_name();
         let key = store.commitment_key().clone();
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
-        let tracer = tracer_options(&config);
-        let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
-        let naming = Arc::new(Naming::start(clock.clone(), source));
-        let (mut observer, missing) =
-            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
-        let attributor = Attributor::new(naming).with_rules(&rules.set);
-        observer.host_mut().attribute_by(attributor.clone());
+        let (mut observer, missing, attributor) =
+            observing(&clock, host_name, &config, left.resumed, &rules);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -63,10 +60,7 @@ impl Daemon {
         // Its thread ends with the process alone.
         let tell = move |entered| drop(sums.send(entered));
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
-        let group = Arc::new(Mutex::new(config.socket.group.clone()));
-        let (caller, calls) = mpsc::channel(CALLS_MAX);
-        let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
-        let socket = socket.inspect_err(tell_deaf).ok();
+        let (group, calls, socket) = listening(&config, dir);
         let (marks, meters) = (every(config.mark_interval), every(config.metrics.interval));
         let mut daemon = Self {
             options: options.clone(),
@@ -140,6 +134,35 @@ impl Daemon {
         self.observer.want_reads(true, true);
         self.turn(None)
     }
+}
+
+/// Begins to watch, with names for whoever is seen.
+fn observing(
+    clock: &Clock,
+    host_name: Arc<str>,
+    config: &Config,
+    resumed: Resumed,
+    rules: &Rules,
+) -> (Observer, Vec<Missing>, Attributor) {
+    let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
+    let naming = Arc::new(Naming::start(clock.clone(), source));
+    let tracer = tracer_options(config);
+    let (mut observer, missing) =
+        start::observe(clock, host_name, &tracer, resumed, Arc::clone(&naming));
+    let attributor = Attributor::new(naming).with_rules(&rules.set);
+    observer.host_mut().attribute_by(attributor.clone());
+    (observer, missing, attributor)
+}
+
+/// Begins to listen; where that fails, everything is booked all the same.
+fn listening(
+    config: &Config,
+    dir: StateDir,
+) -> (Arc<Mutex<String>>, mpsc::Receiver<Call>, Option<Socket>) {
+    let group = Arc::new(Mutex::new(config.socket.group.clone()));
+    let (caller, calls) = mpsc::channel(CALLS_MAX);
+    let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
+    (group, calls, socket.inspect_err(tell_deaf).ok())
 }
 
 /// Begins to sum, with the counters where the page of an earlier run left them.
