@@ -12,14 +12,13 @@ use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
 use super::resumed::ResumedMeters;
-use super::rules::tell_of;
+use super::rules::InForce;
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
-use crate::attribution::Attributor;
 use crate::clock::Clock;
-use crate::config::{Config, Rules};
+use crate::config::Config;
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -30,23 +29,23 @@ use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
 
 impl Daemon {
-    pub(super) async fn start(options: &DaemonOptions, config: Config) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        options: &DaemonOptions,
+        config: Config,
+        in_force: InForce,
+    ) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
         let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
-        let rules = Rules::read_or_default(config.rules.as_deref())?;
-        tell_of(&rules);
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
         let (store, recovered) = Store::open(&dir)?;
         store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
-        let host_name = host_name();
-        let key = store.commitment_key().clone();
+        let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
         let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
-        let attributor = Attributor::default().with_rules(&rules.set);
-        observer.host_mut().attribute_by(attributor.clone());
+        observer.host_mut().attribute_by(in_force.attributor.clone());
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -67,8 +66,7 @@ impl Daemon {
         let mut daemon = Self {
             options: options.clone(),
             config,
-            rules,
-            attributor,
+            in_force,
             readiness: Readiness::reading(clock.now().boot),
             clock,
             manager,

@@ -35,22 +35,18 @@ impl RulesCommand {
 
 /// The file that was named, else the configured one, else the default one.
 fn file(named: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
-    match named {
-        Some(file) => Ok(file),
-        None => {
-            let configured = Config::read_or_default(config)?.rules;
-            Ok(configured.unwrap_or_else(|| PathBuf::from(RULES_DEFAULT)))
-        }
+    if let Some(file) = named {
+        return Ok(file);
     }
+    let configured = Config::read_or_default(config)?.rules;
+    Ok(configured.unwrap_or_else(|| PathBuf::from(RULES_DEFAULT)))
 }
 
 /// The rules of that file. One that is only the default need not be there.
 fn rules(named: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Rules> {
-    match named {
-        Some(file) => Ok(Rules::read(&file)?),
-        None => {
-            let configured = Config::read_or_default(config)?.rules;
-            Ok(Rules::read_or_default(configured.as_deref())?)
-        }
+    if let Some(file) = named {
+        return Ok(Rules::read(&file)?);
     }
+    let configured = Config::read_or_default(config)?.rules;
+    Ok(Rules::read_or_default(configured.as_deref())?)
 }
