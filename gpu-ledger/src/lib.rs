@@ -15,6 +15,7 @@
 //! | [`unit`], [`unknown`] | units as types; known, or unknown with a reason | nothing |
 //! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
 //! | [`coverage`] | when and what could be seen | nothing |
+//! | [`argv`] | how much of a command line is kept, and no secret of it | nothing |
 //! | [`escape`] | strangers' bytes, made safe to print | nothing |
 //! | [`calling`] | GPUs by the words that people have for them | nothing |
 //! | [`kernel`] | bytes of the ring become typed events | bpf(2), BTF, the ring |
@@ -22,7 +23,8 @@
 //! | [`accounting`] | what the driver said, each final row once | NVML |
 //! | [`settlement`] | the join: rows × lifetimes | nothing |
 //! | [`place`] | what paths of control groups mean: unit, container, pod, job | nothing |
-//! | [`attribution`] | from what is stored of a process to its account | nothing |
+//! | [`attribution`] | from what is stored of a process to its account | nothing; `ollama`: its manifests |
+//! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
 //! | [`bill`] | interval algebra, statements that close | nothing |
@@ -55,6 +57,7 @@
 extern crate self as gpu_ledger;
 
 pub mod accounting;
+pub mod argv;
 pub mod attribution;
 pub mod bill;
 pub mod billing;
@@ -74,6 +77,7 @@ pub mod kernel;
 pub mod likeness;
 pub mod metrics;
 pub mod mode;
+pub mod naming;
 mod observer;
 mod output;
 pub mod place;

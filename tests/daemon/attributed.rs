@@ -2,6 +2,9 @@
 //! anybody can look.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -76,6 +79,15 @@ fn watching(sim: &Sim) -> Daemon<'_> {
 fn id(number: usize) -> String {
     let seed = format!("{:x}{number:x}a", std::process::id());
     seed.chars().cycle().take(64).collect()
+}
+
+/// A helper that does this with each connection; the line of configuration that names it.
+fn helper(sim: &Sim, serves: impl Fn(UnixStream) + Send + 'static) -> String {
+    let socket = sim.folder().join("names.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o666)).unwrap();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(serves));
+    format!("names_socket = {socket:?}\n")
 }
 
 fn stop(daemon: Daemon<'_>) {
@@ -190,4 +202,84 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
     let nobody = explain(&sim, &["--job", "4711"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("lists their ids"));
+}
+
+/// The labels of each settlement by its job's pid.
+fn labels(sim: &Sim) -> BTreeMap<u32, Value> {
+    let billed = Billed::of(sim);
+    let settlements = billed.list("settlements").iter();
+    let labelled = settlements.map(|one| {
+        let pid = u32::try_from(one["pid"].as_u64().unwrap()).unwrap();
+        (pid, one["labels"].clone())
+    });
+    labelled.collect()
+}
+
+#[test]
+fn jobs_in_containers_bear_the_names_that_the_helper_tells() {
+    let test = "jobs_in_containers_bear_the_names_that_the_helper_tells";
+    let Some(root) = root(test) else { return };
+    let sim = Sim::start(&["--gpus", "1"]);
+    let named = helper(&sim, |mut stream| {
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        let id = line.trim_end().strip_prefix("docker ").unwrap().to_owned();
+        let names = serde_json::json!({
+            "name": format!("job-{id}"), "image": "team/demo:1.0", "compose_project": "shop",
+            "compose_service": "web", "labels": { "team": "red" },
+        });
+        let answer = serde_json::json!({ "version": 1, "names": names });
+        stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
+    });
+    let daemon = Setup::on(&sim).config(&named).start();
+    daemon.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
+    let mut ids: BTreeMap<u32, String> = BTreeMap::new();
+    for number in 0..20 {
+        let id = id(number);
+        let group = Group::make(&root, &format!("docker/{id}"));
+        ids.insert(group.job(&sim, "--ms 100"), id);
+    }
+    daemon.until_booked(20);
+    stop(daemon);
+    let labels = labels(&sim);
+    assert_eq!(labels.keys().collect::<Vec<_>>(), ids.keys().collect::<Vec<_>>());
+    for (pid, id) in &ids {
+        let found = &labels[pid];
+        let name = format!("job-{id}");
+        for (label, value) in [
+            ("container", id.as_str()),
+            ("container_name", &name),
+            ("image", "team/demo:1.0"),
+            ("compose_project", "shop"),
+            ("compose_service", "web"),
+            ("user", "root"),
+        ] {
+            assert_eq!(found[label].as_str(), Some(value), "{label}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_helper_that_hangs_costs_the_names_and_nothing_else() {
+    let test = "a_helper_that_hangs_costs_the_names_and_nothing_else";
+    let Some(root) = root(test) else { return };
+    let sim = Sim::start(&["--gpus", "1"]);
+    // Held open for good.
+    let hanging = helper(&sim, std::mem::forget);
+    let daemon = Setup::on(&sim).config(&hanging).start();
+    daemon.until_entered("the first mark", |figures| matches!(figures, Figures::Mark(_)));
+    let mut ids: BTreeMap<u32, String> = BTreeMap::new();
+    for number in 0..10 {
+        let id = id(1_000 + number);
+        let group = Group::make(&root, &format!("docker/{id}"));
+        ids.insert(group.job(&sim, "--ms 5"), id);
+    }
+    daemon.until_booked(10);
+    stop(daemon);
+    let labels = labels(&sim);
+    for (pid, id) in &ids {
+        let found = &labels[pid];
+        assert_eq!(found["container"].as_str(), Some(id.as_str()), "{found}");
+        assert_eq!((found.get("container_name"), found.get("image")), (None, None), "{found}");
+    }
 }

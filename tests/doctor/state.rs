@@ -1,6 +1,9 @@
 //! Places where a journal should not lie, and configurations that are wrong.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
 
 use crate::asked::{Asked, state_dir};
 use crate::support::skip;
@@ -15,7 +18,7 @@ fn a_state_directory_on_tmpfs_is_warned_of() {
     let folder = state_dir();
     let place = folder.path().to_str().unwrap();
     let mount = format!("mount -t tmpfs -o mode=0700,size=32m none {place}");
-    let tried = std::process::Command::new("unshare").args(["-m", "true"]).status();
+    let tried = Command::new("unshare").args(["-m", "true"]).status();
     if !tried.is_ok_and(|status| status.success()) {
         return skip(test, "no mount namespace can be made here");
     }
@@ -76,4 +79,67 @@ fn a_daemon_that_does_not_answer_is_told_with_its_place() {
     let doctor = nowhere().doctor(&["--config", file.to_str().unwrap()]);
     let cause = "no daemon answers at /nonexistent/daemon.sock";
     doctor.finds("daemon", "warn", cause, "systemctl start gpu-ledger");
+}
+
+/// A socket at which this is done with each connection, and a doctor who is sent there.
+fn names_told_by(serves: impl Fn(UnixStream) + Send + 'static) -> crate::asked::Doctor {
+    let folder = state_dir();
+    let socket = folder.path().join("names.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(serves));
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, format!("names_socket = {socket:?}\n")).unwrap();
+    nowhere().doctor(&["--config", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_helper_that_tells_names_of_containers_is_tried() {
+    // As systemd starts it: the connection is stdin and stdout.
+    let doctor = names_told_by(|stream| {
+        let mut helper = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        helper.arg("container-names").stdin(OwnedFd::from(stream.try_clone().unwrap()));
+        assert!(helper.stdout(OwnedFd::from(stream)).status().unwrap().success());
+    });
+    doctor.finds("container-names", "ok", "are told at", "");
+    let hanging = names_told_by(std::mem::forget);
+    hanging.finds("container-names", "warn", "none in 500ms", "journalctl");
+    let babbling = names_told_by(|stream| {
+        let _ = std::io::Write::write_all(&mut &stream, b"hello\n");
+    });
+    babbling.finds("container-names", "warn", "go by their ids", "journalctl");
+}
+
+#[test]
+fn a_helper_that_is_not_there_is_told_with_its_remedy() {
+    let folder = state_dir();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, "names_socket = \"/nonexistent/names.sock\"\n").unwrap();
+    let ask = || nowhere().doctor(&["--config", file.to_str().unwrap()]);
+    let cause = "nobody answers at /nonexistent/names.sock";
+    ask().finds("container-names", "warn", cause, "enable --now gpu-ledger-names.socket");
+    std::fs::write(&file, "names_socket = \"\"\n").unwrap();
+    ask().finds("container-names", "ok", "containers go by their ids", "");
+}
+
+#[test]
+fn a_container_is_named_by_hand_as_it_is_for_the_daemon() {
+    let helper = |words: &[&str]| {
+        let mut helper = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        let output = helper.arg("container-names").args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, answer) = helper(&["lxc", "web-1"]);
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((code, answer["names"]["name"].as_str()), (Some(0), Some("web-1")));
+    let nobodys = "0".repeat(64);
+    assert_eq!(helper(&["lxc", "../x"]).0, Some(64));
+    assert_eq!(helper(&["rkt", &nobodys]).0, Some(64));
+    assert_eq!(helper(&["docker"]).0, Some(64));
+    // Root alone can see that no runtime has it.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(
+            helper(&["any", &nobodys]),
+            (Some(2), "{\"names\":null,\"version\":1}\n".to_owned())
+        );
+    }
 }

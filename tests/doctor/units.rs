@@ -5,7 +5,15 @@ use std::process::{Command, Output};
 
 use crate::support::skip;
 
-/// The units as they are shipped.
+/// All of them.
+const UNITS: [&str; 4] = [
+    "gpu-ledger.service",
+    "gpu-ledger-accounting.service",
+    "gpu-ledger-names.socket",
+    "gpu-ledger-names@.service",
+];
+
+/// Where they are shipped.
 fn units() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("units")
 }
@@ -13,7 +21,7 @@ fn units() -> PathBuf {
 /// A folder with the units and these drop-ins of the daemon's, and a file for its program.
 fn installed(drop_ins: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+    for unit in UNITS {
         let text = std::fs::read_to_string(units().join(unit)).unwrap();
         // The program need not be installed to have its unit read.
         let text = text.replace("/usr/bin/gpu-ledger ", "/bin/true ");
@@ -74,9 +82,42 @@ fn the_one_shot_that_sets_the_mode_is_exposed_by_1_5_at_most() {
 }
 
 #[test]
+fn the_helper_that_knows_containers_is_exposed_by_1_2_at_most() {
+    let test = "the_helper_that_knows_containers_is_exposed_by_1_2_at_most";
+    exposed_at_most(test, &[], "gpu-ledger-names@.service", 12);
+}
+
+/// The daemon may not read what the helper reads, and the helper may not do what the daemon does.
+#[test]
+fn the_helper_may_read_files_and_nothing_else() {
+    let text = |unit: &str| std::fs::read_to_string(units().join(unit)).unwrap();
+    let (helper, socket) = (text("gpu-ledger-names@.service"), text("gpu-ledger-names.socket"));
+    for line in [
+        "CapabilityBoundingSet=CAP_DAC_READ_SEARCH",
+        "StandardInput=socket",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "ProtectHome=read-only",
+        "PrivateNetwork=yes",
+        "RuntimeMaxSec=5s",
+    ] {
+        assert!(helper.lines().any(|found| found == line), "{line}");
+    }
+    assert!(!helper.contains("AmbientCapabilities") && !helper.contains("[Install]"));
+    for line in ["Accept=yes", "SocketUser=root", "SocketGroup=gpu-ledger", "SocketMode=0660"] {
+        assert!(socket.lines().any(|found| found == line), "{line}");
+    }
+    let place = format!("ListenStream={}", gpu_ledger::naming::SOCKET_DEFAULT);
+    assert!(socket.lines().any(|found| found == place), "{place}");
+    let daemon = text("gpu-ledger.service");
+    assert!(daemon.lines().any(|found| found == "Wants=gpu-ledger-names.socket"));
+    assert!(!daemon.contains("CAP_DAC") && daemon.contains("ProtectHome=yes"));
+}
+
+#[test]
 fn systemd_reads_every_line_of_the_units() {
     let folder = installed(&["listener.conf", "no-device-touch.conf"]);
-    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+    for unit in UNITS {
         let path = folder.path().join(unit);
         let words = ["verify", "--recursive-errors=no"];
         let test = "systemd_reads_every_line_of_the_units";
@@ -171,7 +212,7 @@ fn the_documented_commands_install_everything_where_the_units_look_for_it() {
         assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
     }
     assert!(installed >= 5, "{installed} install lines were found");
-    for unit in ["gpu-ledger.service", "gpu-ledger-accounting.service"] {
+    for unit in UNITS {
         let path = root.path().join("etc/systemd/system").join(unit);
         let lines = std::fs::read_to_string(path).unwrap();
         for line in lines.lines() {

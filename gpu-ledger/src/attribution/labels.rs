@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Subject;
 use crate::escape::escape_bounded;
+use crate::journal::Digest;
 
 /// Values by dimension, ascending by the dimension's word.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -31,6 +32,8 @@ pub enum Label {
     Kind,
     /// The login user's name.
     LoginUser,
+    /// The model that a runner served.
+    Model,
     /// The pod's namespace.
     Namespace,
     /// `unknown` where the path of no control group is known: then no label of place says anything.
@@ -39,6 +42,8 @@ pub enum Label {
     Pod,
     /// The pod's uid.
     PodUid,
+    /// SHA-256 of the file of rules that was in force, where one was.
+    Rules,
     /// What the account is without a rule.
     Service,
     /// The step of the batch job.
@@ -51,7 +56,7 @@ pub enum Label {
 
 impl Label {
     /// Every one, in the order of their words.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ComposeProject,
         Self::ComposeService,
         Self::Container,
@@ -60,10 +65,12 @@ impl Label {
         Self::Job,
         Self::Kind,
         Self::LoginUser,
+        Self::Model,
         Self::Namespace,
         Self::Place,
         Self::Pod,
         Self::PodUid,
+        Self::Rules,
         Self::Service,
         Self::Step,
         Self::Unit,
@@ -82,10 +89,12 @@ impl Label {
             Self::Job => "job",
             Self::Kind => "kind",
             Self::LoginUser => "login_user",
+            Self::Model => "model",
             Self::Namespace => "namespace",
             Self::Place => "place",
             Self::Pod => "pod",
             Self::PodUid => "pod_uid",
+            Self::Rules => "rules",
             Self::Service => "service",
             Self::Step => "step",
             Self::Unit => "unit",
@@ -143,27 +152,28 @@ impl Kind {
     }
 }
 
-/// The labels of a subject. `service`: its account without a rule.
-pub(super) fn of(subject: &Subject<'_>, service: &str) -> Labels {
+/// The labels of a subject. `service`: its account without a rule; `rules`: the file of rules in force.
+pub(super) fn of(subject: &Subject<'_>, service: &str, rules: Option<Digest>) -> Labels {
     let place = subject.place;
-    let names = subject.names;
-    let named = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
-        names.and_then(|names| pick(names).clone())
+    let called = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
+        subject.names.and_then(|names| pick(names).clone())
     };
     let job = place.job.as_ref();
     let all = [
-        (Label::ComposeProject, named(|names| &names.compose_project)),
-        (Label::ComposeService, named(|names| &names.compose_service)),
+        (Label::ComposeProject, called(|names| &names.compose_project)),
+        (Label::ComposeService, called(|names| &names.compose_service)),
         (Label::Container, place.container.as_ref().map(|one| Arc::clone(&one.id))),
-        (Label::ContainerName, named(|names| &names.name)),
-        (Label::Image, named(|names| &names.image)),
+        (Label::ContainerName, called(|names| &names.name)),
+        (Label::Image, called(|names| &names.image)),
         (Label::Job, job.and_then(super::ladder::job)),
         (Label::Kind, Some(subject.kind.as_str().into())),
         (Label::LoginUser, subject.users.login.clone()),
-        (Label::Namespace, named(|names| &names.namespace)),
+        (Label::Model, subject.model.cloned()),
+        (Label::Namespace, called(|names| &names.namespace)),
         (Label::Place, subject.cgroups.is_empty().then(|| UNKNOWN.into())),
-        (Label::Pod, named(|names| &names.pod)),
+        (Label::Pod, called(|names| &names.pod)),
         (Label::PodUid, place.pod.as_ref().map(|pod| Arc::clone(&pod.uid))),
+        (Label::Rules, rules.map(|digest| digest.to_string().into())),
         (Label::Service, Some(service.into())),
         (Label::Step, job.and_then(|job| job.step.clone())),
         (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
@@ -205,11 +215,13 @@ pub enum Dimension {
     Service,
     /// By what a GPU was held for.
     Kind,
+    /// By the model that was served.
+    Model,
 }
 
 impl Dimension {
     /// Every one, in the order of the help text.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Service,
         Self::Unit,
         Self::Container,
@@ -217,6 +229,7 @@ impl Dimension {
         Self::Namespace,
         Self::Job,
         Self::Kind,
+        Self::Model,
     ];
 
     /// The word on the command line and in every format.
@@ -230,6 +243,7 @@ impl Dimension {
             Self::Job => "job",
             Self::Service => "service",
             Self::Kind => "kind",
+            Self::Model => "model",
         }
     }
 
@@ -253,6 +267,8 @@ impl Dimension {
                 Some(kind) if &*kind != UNKNOWN => Value::Is(kind),
                 _ => Value::Unknown,
             },
+            // Arguments that were not captured or are not stored name none either.
+            Self::Model => of(Label::Model).map_or(Value::None, Value::Is),
             Self::Unit => or_none(of(Label::Unit)),
             Self::Job => or_none(of(Label::Job)),
             Self::Container => or_none(of(Label::Container).map(|id| {

@@ -1,11 +1,14 @@
 //! Attribution: from what is stored of a process to the account that pays.
 //!
 //! Purpose: one account a settlement, and the labels by which it can be billed otherwise. May touch: nothing;
-//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell. May not: see
-//! anything of a process that is not stored as well, change a figure, wait for a name, or answer with nothing.
+//! names come from a [`Directory`] that the shell fills, files of rules are read by the shell; `ollama` reads
+//! manifests under the folder it is given. May not: see anything of a process that is not stored as well, change
+//! a figure, wait for a name, or answer with nothing.
 
 mod labels;
 mod ladder;
+mod model;
+mod ollama;
 mod process;
 pub mod rules;
 mod subject;
@@ -17,12 +20,15 @@ use std::sync::Arc;
 
 pub use labels::{Dimension, Kind, Label, Labels, Value, label_of};
 pub(crate) use ladder::program as name_of;
+pub use model::model_of;
+pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};
 pub use process::Process;
 pub use subject::{AncestorSubject, ContainerNames, Subject, Users};
 
 use self::rules::{RuleSet, Ruled};
-use crate::identity::User;
-use crate::kernel::LoginUid;
+use crate::argv::{CmdlineMode, redact_word, stored};
+use crate::identity::{Program, User, argv_words};
+use crate::kernel::{Argv, LoginUid};
 use crate::place::Container;
 use crate::settlement::Account;
 
@@ -33,6 +39,11 @@ pub trait Directory: Send + Sync + fmt::Debug {
 
     /// What the runtime calls a container; `None` where it was not to be had, or nobody has answered yet.
     fn container(&self, container: &Container) -> Option<Arc<ContainerNames>>;
+
+    /// What ollama calls its blobs, as far as that was to be had.
+    fn blobs(&self) -> Arc<Blobs> {
+        Arc::default()
+    }
 }
 
 /// Nobody is called anything.
@@ -63,6 +74,8 @@ pub struct Attributed {
 pub struct Attributor {
     directory: Arc<dyn Directory>,
     rules: Arc<RuleSet>,
+    /// How much of command lines is stored, and so seen.
+    cmdline: CmdlineMode,
 }
 
 impl Default for Attributor {
@@ -75,7 +88,7 @@ impl Attributor {
     /// With these names, and no rules.
     #[must_use]
     pub fn new(directory: Arc<dyn Directory>) -> Self {
-        Self { directory, rules: Arc::default() }
+        Self { directory, rules: Arc::default(), cmdline: CmdlineMode::default() }
     }
 
     /// With these rules instead of those it had.
@@ -83,6 +96,41 @@ impl Attributor {
     pub fn with_rules(mut self, rules: &Arc<RuleSet>) -> Self {
         self.rules = Arc::clone(rules);
         self
+    }
+
+    /// With so much of command lines stored instead of as much as it was.
+    #[must_use]
+    pub const fn with_cmdline(mut self, cmdline: CmdlineMode) -> Self {
+        self.cmdline = cmdline;
+        self
+    }
+
+    /// The words of captured arguments, as they are stored; `None` where none are, or none were captured.
+    #[must_use]
+    pub fn words(&self, argv: &Argv) -> Option<Vec<Vec<u8>>> {
+        if argv.bytes.is_empty() {
+            return None;
+        }
+        let bytes = stored(argv, self.cmdline).bytes?;
+        let argv = Argv { bytes, true_length: argv.true_length, state: argv.state };
+        Some(argv_words(&argv).into_iter().map(<[u8]>::to_vec).collect())
+    }
+
+    /// The model that a program served by its arguments, whose other words are not looked at again; `None` where
+    /// they name none, and where none of them may be stored.
+    #[must_use]
+    pub fn model(&self, program: Option<&Program>, argv: &Argv) -> Option<Arc<str>> {
+        match self.cmdline {
+            CmdlineMode::None | CmdlineMode::Exe => None,
+            CmdlineMode::Redacted | CmdlineMode::Full => {
+                let words: Vec<Vec<u8>> =
+                    argv_words(argv).into_iter().map(<[u8]>::to_vec).collect();
+                let model =
+                    model_of(program.map(Program::as_bytes), &words, &self.directory.blobs())?;
+                let safe = redact_word(model.as_bytes());
+                Some(String::from_utf8_lossy(&safe).into())
+            }
+        }
     }
 
     /// A user as names.
@@ -106,7 +154,8 @@ impl Attributor {
     #[must_use]
     pub fn attribute(&self, subject: &Subject<'_>) -> Attributed {
         let service = ladder::service(subject);
-        let labels = labels::of(subject, &service);
+        let rules = (!self.rules.is_empty()).then(|| self.rules.digest());
+        let labels = labels::of(subject, &service, rules);
         let account = match self.rules.classify(subject) {
             Some(Ruled { account, rule }) => Account::Ruled { name: account, rule },
             None => Account::Unclassified(service),

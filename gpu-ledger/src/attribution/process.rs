@@ -1,5 +1,7 @@
 //! A process as it is attributed, put together from what somebody typed, procfs shows, or a journal has.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{AncestorSubject, ContainerNames, Kind, Subject, Users};
@@ -25,6 +27,8 @@ pub struct Process {
     pub exe: Bytes,
     /// Its arguments; `None` where none are stored.
     pub argv: Option<Vec<Vec<u8>>>,
+    /// The model that it served.
+    pub model: Option<Arc<str>>,
     /// Whose it is.
     pub user: User,
     /// The same as names.
@@ -50,6 +54,7 @@ impl Default for Process {
             program: None,
             exe: Bytes::new(),
             argv: None,
+            model: None,
             user: User { uid: None, euid: None, login_uid: LoginUid::Unread },
             users: Users::default(),
             cgroups: Vec::new(),
@@ -74,6 +79,7 @@ impl Process {
             program: self.program.as_ref(),
             exe: &self.exe,
             argv: self.argv.as_deref(),
+            model: self.model.as_ref(),
             user: self.user,
             users: &self.users,
             cgroups: &cgroups,

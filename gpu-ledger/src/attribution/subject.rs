@@ -25,6 +25,9 @@ pub struct Subject<'a> {
     pub exe: &'a [u8],
     /// Its arguments as they are stored, so after redaction; `None` where none are stored, or none were had.
     pub argv: Option<&'a [Vec<u8>]>,
+    /// The model that it served, by its arguments or those of one that it descends from; `None` where none of
+    /// them names one.
+    pub model: Option<&'a Arc<str>>,
     /// Whose process it is, as ids.
     pub user: User,
     /// The same as names.

@@ -31,6 +31,7 @@ struct Made {
     names: Option<ContainerNames>,
     ancestors: Vec<Program>,
     kind: Kind,
+    model: Option<Arc<str>>,
 }
 
 impl Made {
@@ -42,6 +43,7 @@ impl Made {
             names: None,
             ancestors: Vec::new(),
             kind: Kind::Unknown,
+            model: None,
         }
     }
 
@@ -58,6 +60,7 @@ impl Made {
             program: self.program.as_ref(),
             exe: b"",
             argv: None,
+            model: self.model.as_ref(),
             user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
             users: &users,
             cgroups: &self.cgroups,
@@ -167,6 +170,37 @@ fn what_is_none_is_told_from_what_nobody_knows() {
     assert_eq!(made.value(Dimension::Kind), Value::Unknown);
     made.kind = Kind::Compute.and(Kind::Graphics);
     assert_eq!(made.value(Dimension::Kind), is("both"));
+    assert_eq!(made.value(Dimension::Model), Value::None);
+    made.model = Some("qwen3-8b".into());
+    assert_eq!(made.value(Dimension::Model), is("qwen3-8b"));
+}
+
+#[test]
+fn of_arguments_no_more_is_seen_than_is_stored() {
+    let argv = |words: &[&str]| {
+        let mut bytes = words.join("\0").into_bytes();
+        bytes.push(0);
+        let length = u64::try_from(bytes.len()).unwrap();
+        Argv { bytes: bytes.into(), true_length: Some(length), state: ArgvState::Whole }
+    };
+    let secret =
+        argv(&["llama-server", "-m", "/models/qwen3-8b.gguf", "--api-key", "hunter2hunter2"]);
+    let program = ran(&["/usr/bin/llama-server"]);
+    let seen = |mode| {
+        let attributor = Attributor::default().with_cmdline(mode);
+        let words = attributor.words(&secret).map(|words| {
+            let words = words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        });
+        (words, attributor.model(Some(&program), &secret).map(|model| model.to_string()))
+    };
+    let model = Some("qwen3-8b".to_owned());
+    assert_eq!(seen(CmdlineMode::None), (None, None));
+    assert_eq!(seen(CmdlineMode::Exe), (Some("llama-server".to_owned()), None));
+    let redacted = "llama-server -m /models/qwen3-8b.gguf --api-key [redacted]";
+    assert_eq!(seen(CmdlineMode::Redacted), (Some(redacted.to_owned()), model.clone()));
+    let whole = "llama-server -m /models/qwen3-8b.gguf --api-key hunter2hunter2";
+    assert_eq!(seen(CmdlineMode::Full), (Some(whole.to_owned()), model));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub enum By {
 
 impl By {
     /// Every dimension, in the order of the help text.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Account,
         Self::User,
         Self::Program,
@@ -41,7 +41,13 @@ impl By {
         Self::Label(Dimension::Namespace),
         Self::Label(Dimension::Job),
         Self::Label(Dimension::Kind),
+        Self::Label(Dimension::Model),
     ];
+
+    /// All their words, as a person may type them.
+    pub(super) fn words() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
 
     /// The word on the command line and in every format.
     #[must_use]

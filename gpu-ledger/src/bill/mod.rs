@@ -154,7 +154,7 @@ pub enum BillError {
         known: String,
     },
     /// A dimension that does not exist.
-    #[error("a bill cannot be made by {0:?}; use account, user, program, gpu or process")]
+    #[error("a bill cannot be made by {0:?}; use one of {words}", words = By::words())]
     UnknownDimension(String),
     /// A share policy that does not exist.
     #[error("no share policy is called {0:?}; use none, equal, busy or memory")]

@@ -46,7 +46,8 @@ pub(super) struct Bill {
     /// journal: all
     #[arg(long, value_name = "WHOLE", allow_hyphen_values = true)]
     period: Option<String>,
-    /// What a line stands for: account, user, program, gpu or process
+    /// What a line stands for: account, user, program, gpu, process, or where it ran: service (what the account is
+    /// without rules), unit, container, pod, namespace, job; kind (compute, graphics), model
     #[arg(long, value_name = "WHAT", default_value = "account")]
     by: By,
     /// How shared time is divided between accounts: none, equal, busy or memory

@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod journal;
 mod mark;
+mod names;
 mod place;
 mod release;
 mod rules;
@@ -86,6 +87,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Show the driver's accounting mode, or turn it on
     Accounting(accounting::Accounting),
+    /// Say what a container is called, from its runtime's files; for the daemon, which cannot read them
+    ContainerNames(names::ContainerNames),
 }
 
 /// Runs what the process's arguments ask for.
@@ -125,7 +128,8 @@ pub fn main() -> ExitCode {
         | Command::Explain(_)
         | Command::Rules(_)
         | Command::Doctor(_)
-        | Command::Accounting(_) => false,
+        | Command::Accounting(_)
+        | Command::ContainerNames(_) => false,
     };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -177,6 +181,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Rules(rules) => rules.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
+        Command::ContainerNames(names) => names.run(),
     }
 }
 
@@ -194,6 +199,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Bill(_) => "bill",
         Command::Rules(_) => "rules",
         Command::Explain(_) => "explain",
+        Command::ContainerNames(_) => "container-names",
     };
     Err(Usage(format!(
         "{command} opens no driver: leave --nvml-library out; the daemon's is nvml_library in its \

@@ -1,5 +1,7 @@
 //! Every key by its name: what it takes, and whether a running daemon can take it over.
 
+use std::path::Path;
+
 use super::Config;
 use super::values::{size_text, time_text};
 use crate::likeness::nearest_by;
@@ -70,6 +72,15 @@ pub const KEYS: &[Key] = &[
         takes: "\"record\", \"alert\" or \"exit\"",
         needs_restart: false,
         text: |config| Some(config.on_loss.as_str().to_owned()),
+    },
+    Key {
+        path: "names_socket",
+        takes: "an absolute path in quotation marks, or \"\" to ask nobody",
+        needs_restart: true,
+        text: |config| {
+            let path = config.names_socket.as_deref().unwrap_or(Path::new(""));
+            Some(path.display().to_string())
+        },
     },
     Key {
         path: "log",

@@ -54,6 +54,9 @@ pub struct Config {
     pub mark_interval: Duration,
     /// What to do when kernel events were lost.
     pub on_loss: OnLoss,
+    /// The helper that tells names of containers; nobody is asked where there is none.
+    #[serde(deserialize_with = "values::absolute_or_off")]
+    pub names_socket: Option<PathBuf>,
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     #[serde(deserialize_with = "values::log_filter")]
     pub log: String,
@@ -135,6 +138,7 @@ impl Default for Config {
             call_deadline: crate::accounting::driver::CALL_DEADLINE,
             mark_interval: Duration::from_mins(1),
             on_loss: OnLoss::Record,
+            names_socket: Some(PathBuf::from(crate::naming::SOCKET_DEFAULT)),
             log: "info".to_owned(),
             journal: JournalLimits::default(),
             metrics: MetricsOutlets::default(),

@@ -71,6 +71,7 @@ fn a_wrong_value_is_refused_with_key_line_and_remedy() {
         ("on_loss = \"ignore\"", "`on_loss`", "\"alert\""),
         ("log = \"a=b=c\"", "`log`", "\"debug\""),
         ("state_dir = \"here\"", "not absolute", "absolute path"),
+        ("names_socket = \"names.sock\"", "not absolute", "to ask nobody"),
         ("journal = 1", "`journal`", "a table"),
         ("[journal]\nqueue_length = 1", "1 is out of range", "from 64"),
         ("[journal]\nqueue_length = -1", "`journal.queue_length`", "from 64"),
@@ -140,7 +141,7 @@ fn in_force_takes_over_what_it_can_and_nothing_else() {
     let old = Config::default();
     let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nrules = \"/r\"\nring_size = \"8MiB\"\n\
         device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\non_loss = \"exit\"\n\
-        log = \"debug\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
+        log = \"debug\"\nnames_socket = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
         interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
     let wanted = parse(text).unwrap();
     let reload = Reload::of(&old, wanted.clone());
@@ -199,4 +200,11 @@ fn pipe_at(path: &Path) {
 
     let mode = Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}
+
+#[test]
+fn nobody_is_asked_for_names_of_containers_where_the_socket_is_empty() {
+    assert_eq!(parse("names_socket = \"\"").unwrap().names_socket, None);
+    let named = parse("names_socket = \"/run/x.sock\"").unwrap().names_socket;
+    assert_eq!(named.as_deref(), Some(Path::new("/run/x.sock")));
 }

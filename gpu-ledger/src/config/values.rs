@@ -120,6 +120,21 @@ pub(super) fn absolute_or_none<'de, D: Deserializer<'de>>(
     absolute(from).map(Some)
 }
 
+/// An absolute path, or an empty text for none.
+pub(super) fn absolute_or_off<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(from)?;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    if path.is_absolute() {
+        Ok(Some(path))
+    } else {
+        Err(D::Error::custom("the path is not absolute"))
+    }
+}
+
 pub(super) fn log_filter<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     if text.trim().is_empty() {

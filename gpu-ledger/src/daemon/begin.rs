@@ -18,7 +18,7 @@ use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Rules};
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -32,10 +32,9 @@ impl Daemon {
     pub(super) async fn start(
         options: &DaemonOptions,
         config: Config,
-        in_force: InForce,
+        rules: Rules,
     ) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
-        let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
         let (store, recovered) = Store::open(&dir)?;
@@ -44,8 +43,10 @@ impl Daemon {
         let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
-        let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
-        observer.host_mut().attribute_by(in_force.attributor.clone());
+        let naming = start::naming(&config, &clock);
+        let (mut observer, missing) =
+            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+        let in_force = InForce::at_start(rules, naming, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -62,14 +63,15 @@ impl Daemon {
         let (caller, calls) = mpsc::channel(CALLS_MAX);
         let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
         let socket = socket.inspect_err(tell_deaf).ok();
-        let (marks, meters) = (every(config.mark_interval), every(config.metrics.interval));
         let mut daemon = Self {
             options: options.clone(),
+            marks: every(config.mark_interval),
+            meters: every(config.metrics.interval),
             config,
             in_force,
             readiness: Readiness::reading(clock.now().boot),
             clock,
-            manager,
+            manager: Manager::of(options.notify_socket.as_ref(), options.watchdog),
             observer,
             drafter,
             queue,
@@ -78,12 +80,10 @@ impl Daemon {
             lost_for_good: 0,
             tally,
             board: meters::Board::default(),
-            meters,
             page_written: None,
             has_stopped: false,
             began: since,
             forgotten_told: BTreeSet::new(),
-            marks,
             driver_retry: Instant::now() + DRIVER_RETRY_MIN,
             driver_patience: DRIVER_RETRY_MIN,
             lacks,

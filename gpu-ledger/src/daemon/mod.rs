@@ -94,11 +94,11 @@ fn every(time: Duration) -> Interval {
 pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
     let config = options.config()?;
     options.log.change(&config.log);
-    let in_force = InForce::read(&config)?;
+    let rules = rules::read(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let mut daemon = Daemon::start(options, config, in_force).await?;
+        let mut daemon = Daemon::start(options, config, rules).await?;
         daemon.take_over_notes()?;
         daemon.watch(&mut signals).await?;
         daemon.stop().await

@@ -1,8 +1,12 @@
 //! The rules in force: read at the start, and again when somebody asks for it.
 
+use std::sync::Arc;
+
 use super::Daemon;
 use crate::attribution::Attributor;
 use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
+use crate::naming::Naming;
+use crate::observer::Observer;
 use crate::observer::heap::give_back;
 
 /// What accounts are made by from here on.
@@ -13,13 +17,17 @@ pub(super) struct InForce {
 }
 
 impl InForce {
-    /// Reads the rules that the configuration names.
-    pub(super) fn read(config: &Config) -> Result<Self, RulesError> {
-        let rules = Rules::read_or_default(config.rules.as_deref())?;
-        tell_of(&rules);
-        let attributor = Attributor::default().with_rules(&rules.set);
-        Ok(Self { rules, attributor })
+    /// What a host begins with.
+    pub(super) fn at_start(rules: Rules, names: Arc<Naming>, observer: &mut Observer) -> Self {
+        let attributor = Attributor::new(names).with_rules(&rules.set);
+        observer.host_mut().attribute_by(attributor.clone());
+        Self { rules, attributor }
     }
+}
+
+/// Reads the rules that the configuration names.
+pub(super) fn read(config: &Config) -> Result<Rules, RulesError> {
+    Rules::read_or_default(config.rules.as_deref()).inspect(tell_of)
 }
 
 impl Daemon {

@@ -210,13 +210,13 @@ pub struct DoctorOptions {
 
 /// Looks at everything.
 pub async fn examine(options: DoctorOptions) -> DoctorReport {
-    let mut checks = Vec::new();
+    let (mut checks, clock) = (Vec::new(), options.clock);
     let (config, file) = configuration(options.config.as_deref());
     checks.extend(host::checks(Path::new("/proc"), Path::new("/sys"), config.device_touch));
     let survey = Survey::take(SurveyOptions {
         library: options.nvml_library.or_else(|| config.nvml_library.clone()),
         call_deadline: config.call_deadline,
-        clock: options.clock,
+        clock: clock.clone(),
     })
     .await;
     let (mut kind, mut version, mut gpus) = (None, None, Vec::new());
@@ -232,6 +232,7 @@ pub async fn examine(options: DoctorOptions) -> DoctorReport {
     let state_dir = options.state_dir.unwrap_or(config.state_dir);
     checks.push(file);
     checks.push(state::daemon(&config.socket.path));
+    checks.push(state::names(config.names_socket.as_deref(), &clock));
     checks.extend(state::checks(&state_dir));
     DoctorReport {
         format: FORMAT,

@@ -9,7 +9,10 @@ use rustix::fs::{statfs, statvfs};
 use serde_json::Value;
 
 use super::{Area, Check, Status};
+use crate::clock::Clock;
 use crate::daemon::{Client, ClientError};
+use crate::naming::{AskError, Question, ask};
+use crate::place::Container;
 
 /// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -92,6 +95,42 @@ pub(super) fn daemon(socket: &Path) -> Check {
             .with_remedy("open its folder to every user, as the unit does: chmod 0755"),
         Err(error) => amiss(Status::Unknown, error.to_string())
             .with_remedy("see its log: journalctl -u gpu-ledger"),
+    }
+}
+
+/// Whether names of containers are to be had: asked about one that no runtime has, so that only the way is tried.
+pub(super) fn names(socket: Option<&Path>, clock: &Clock) -> Check {
+    let check = "container-names";
+    let Some(socket) = socket else {
+        let found = "names_socket is \"\": containers go by their ids";
+        return Check::ok(Area::State, check, found);
+    };
+    let place = socket.display();
+    let amiss = |status, cause: String| Check::new(Area::State, check, status, cause);
+    let ids = "containers go by their ids";
+    let nobodys = Container { runtime: None, id: "0".repeat(64).into() };
+    // An id of zeroes is an id.
+    let Some(question) = Question::about(&nobodys, None) else {
+        return amiss(Status::Unknown, format!("nothing was asked at {place}"))
+            .with_remedy("see names_socket in the configuration");
+    };
+    match ask(socket, &question, clock) {
+        Ok(_) => Check::ok(Area::State, check, format!("names of containers are told at {place}")),
+        Err(AskError::Absent { cause, .. }) => amiss(
+            Status::Warn,
+            format!("nobody answers at {place} ({cause}): {ids}"),
+        )
+        .with_remedy(
+            "systemctl enable --now gpu-ledger-names.socket; or names_socket = \"\" for no names",
+        ),
+        Err(AskError::Denied { .. }) => {
+            let cause = format!("{place} is open to root and the group gpu-ledger alone");
+            amiss(Status::Warn, cause).with_remedy("run it as root to see whether it answers")
+        }
+        Err(AskError::Broken { what, .. }) => {
+            amiss(Status::Warn, format!("no answer at {place} ({what}): {ids}"))
+                .with_remedy("see its log: journalctl -u 'gpu-ledger-names@*'")
+        }
     }
 }
 

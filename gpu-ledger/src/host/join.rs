@@ -1,5 +1,7 @@
 //! Where both sides meet: what is known about one row's pid, and on whose line it stands.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Host;
@@ -178,6 +180,8 @@ impl Host {
         let users = self.attributor.users(process.image.user);
         let above: Vec<AncestorSubject<'_>> =
             ancestors.iter().map(|one| AncestorSubject { program: one.program.as_ref() }).collect();
+        let words = self.attributor.words(&process.image.content.argv);
+        let model = self.model_of(process, program.as_ref());
         let rows = self.gpus.get(process.gpu);
         let attributed = self.attributor.attribute(&Subject {
             gpu: process.gpu,
@@ -186,7 +190,8 @@ impl Host {
             kind: rows.map_or(Kind::Unknown, |rows| rows.kind_of(process.key.pid)),
             program: program.as_ref(),
             exe: &process.image.content.filename,
-            argv: None,
+            argv: words.as_deref(),
+            model: model.as_ref(),
             user: process.image.user,
             users: &users,
             cgroups: &paths,
@@ -196,6 +201,22 @@ impl Host {
         });
         let Attributed { account, labels } = attributed;
         Whose { account, labels, program, ancestors, cgroups }
+    }
+
+    /// The model that a process served: by its own arguments, or by those of whom it descends from, as workers
+    /// overwrite theirs.
+    fn model_of(&self, process: &Process<'_>, program: Option<&Program>) -> Option<Arc<str>> {
+        let own = self.attributor.model(program, &process.image.content.argv);
+        own.or_else(|| {
+            let lifetimes = &self.processes.lifetimes;
+            let mut born = process.key.start;
+            lifetimes.ancestors(&process.key).into_iter().take(ANCESTORS_MAX).find_map(|above| {
+                let image = above.image_at(born);
+                born = above.key.start;
+                let content = &image?.content;
+                self.attributor.model(Program::of(content).as_ref(), &content.argv)
+            })
+        })
     }
 
     /// The line of a row of which only the pid is known to belong to somebody: whoever bears it.

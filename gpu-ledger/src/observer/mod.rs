@@ -2,7 +2,7 @@
 //!
 //! Purpose: bring everything that happens into the host in the right order, and do the reads it wants.
 //! May touch: bpf, procfs, cgroupfs, the driver's threads. May not: decide anything that the host can,
-//! or wait for a driver call.
+//! or wait for a driver call or a name.
 //!
 //! The order at the start: attach first, prove the events right, then look at procfs, so that nothing
 //! falls between the two; what procfs says and an event contradicts, the event wins. The order later:
@@ -36,6 +36,7 @@ use crate::host::{Drained, Host, HostError, HostSettings, Resumed};
 use crate::identity::{CgroupMounts, CgroupPaths, IdentityError, Procfs};
 use crate::kernel::selftest::KnownChild;
 use crate::kernel::{KernelError, TracerOptions};
+use crate::naming::Naming;
 use crate::unit::{GpuUuid, Pid};
 use crate::unknown::Unknown;
 
@@ -81,6 +82,8 @@ pub(crate) struct Setup {
     pub(crate) settings: HostSettings,
     /// What is known from before a restart.
     pub(crate) resumed: Resumed,
+    /// Asked ahead for the names of whoever is seen; whose they are, the host is told by its attributor.
+    pub(crate) naming: Option<Arc<Naming>>,
 }
 
 /// The watching of one host.
@@ -101,6 +104,7 @@ pub(crate) struct Observer {
     released: BTreeSet<GpuUuid>,
     /// Reads that came to their end while the driver was closed, not acted on yet.
     left: Vec<Report>,
+    naming: Option<Arc<Naming>>,
 }
 
 impl Observer {
@@ -109,7 +113,8 @@ impl Observer {
         let now = setup.clock.now();
         let settings = HostSettings { events: false, touches_watched: false, ..setup.settings };
         let host = Host::new(setup.host_name, now, settings, setup.resumed);
-        let mut this = Self::new(setup.clock, host, None, CgroupMounts::default());
+        let naming = setup.naming;
+        let mut this = Self::new(setup.clock, host, None, CgroupMounts::default(), naming);
         this.host.begin(now);
         this
     }
@@ -125,16 +130,20 @@ impl Observer {
             ..setup.settings
         };
         let now = setup.clock.now();
-        let mut host = Host::new(setup.host_name, now, settings, setup.resumed);
+        let host = Host::new(setup.host_name, now, settings, setup.resumed);
         let known = KnownChild {
             program: PathBuf::from("/proc/self/exe"),
             arguments: setup.probe_arguments,
         };
-        host.drained(ring.self_test(&setup.clock, &known)?);
+        let tested = ring.self_test(&setup.clock, &known)?;
         let mut paths = CgroupPaths::default();
         paths.scan(&mounts);
-        host.name_cgroups(&paths);
-        let mut this = Self::new(setup.clock, host, Some(ring), mounts);
+        let mut this = Self::new(setup.clock, host, Some(ring), mounts, setup.naming);
+        this.take_events(tested);
+        this.host.name_cgroups(&paths);
+        if let Some(naming) = &this.naming {
+            naming.meet_groups(&paths);
+        }
         this.look()?;
         this.drain();
         // Whoever lived when the look ended is known by it, whoever came later by events.
@@ -144,7 +153,13 @@ impl Observer {
         Ok(this)
     }
 
-    fn new(clock: Clock, host: Host, ring: Option<Ring>, mounts: CgroupMounts) -> Self {
+    fn new(
+        clock: Clock,
+        host: Host,
+        ring: Option<Ring>,
+        mounts: CgroupMounts,
+        naming: Option<Arc<Naming>>,
+    ) -> Self {
         Self {
             clock,
             host,
@@ -157,6 +172,7 @@ impl Observer {
             before: Before::default(),
             released: BTreeSet::new(),
             left: Vec::new(),
+            naming,
         }
     }
 
@@ -237,8 +253,16 @@ impl Observer {
         self.take_in(drained);
     }
 
-    fn take_in(&mut self, drained: Drained) {
+    /// Whoever is new is asked for before the host has a use for the name.
+    fn take_events(&mut self, drained: Drained) {
+        if let Some(naming) = &self.naming {
+            naming.meet(&drained.events);
+        }
         self.host.drained(drained);
+    }
+
+    fn take_in(&mut self, drained: Drained) {
+        self.take_events(drained);
         if self.host.wants_look()
             && let Err(error) = self.look()
         {
@@ -250,6 +274,9 @@ impl Observer {
     /// Looks at procfs: at the start for those already living, after a loss for what was missed.
     fn look(&mut self) -> Result<(), ObserverError> {
         let snapshot = self.procfs.snapshot(&self.clock, &self.mounts)?;
+        if let Some(naming) = &self.naming {
+            naming.meet_living(&snapshot);
+        }
         self.host.look(&snapshot, self.clock.now());
         Ok(())
     }

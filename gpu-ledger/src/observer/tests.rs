@@ -28,6 +28,7 @@ impl Watched {
             probe_arguments: Vec::new(),
             settings: HostSettings::of_daemon(false, false),
             resumed: Resumed::default(),
+            naming: None,
         };
         let mut observer = Observer::blind(setup);
         observer.open_driver(options).await.unwrap();

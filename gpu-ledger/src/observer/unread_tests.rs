@@ -33,7 +33,8 @@ fn blinded(clock: &Clock) -> Observer {
     let ring = Ring::attach(&options).unwrap();
     let settings = HostSettings::of_trace(true, false);
     let host = Host::new(Arc::from("host"), clock.now(), settings, Resumed::default());
-    let mut observer = Observer::new(clock.clone(), host, Some(ring), CgroupMounts::default());
+    let mut observer =
+        Observer::new(clock.clone(), host, Some(ring), CgroupMounts::default(), None);
     observer.host.begin(clock.now());
     observer
 }

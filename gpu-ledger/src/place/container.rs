@@ -27,10 +27,10 @@ fn container(runtime: impl Into<Option<Runtime>>, id: &[u8]) -> Option<Container
 const PREFIXES: [(&[u8], Runtime); 6] = [
     // moby, daemon/oci_linux.go
     (b"docker", Runtime::Docker),
-    // podman, libpod/util_linux.go; under `--cgroups=split` and quadlets it is `libpod-payload`
+    // podman, libpod; under `--cgroups=split` and quadlets it is `libpod-payload`
     (b"libpod", Runtime::Podman),
     (b"libpod-payload", Runtime::Podman),
-    // containerd, internal/cri/server/podsandbox/helpers_linux.go
+    // containerd's CRI plugin (`getCgroupsPath`)
     (b"cri-containerd", Runtime::Containerd),
     // nerdctl, pkg/cmd/container/run_cgroup_linux.go
     (b"nerdctl", Runtime::Containerd),

@@ -10,11 +10,11 @@ pub const DESKTOP: &str = "desktop";
 /// Programs that show the screen, by the name of their file.
 #[rustfmt::skip]
 const PROGRAMS: [&[u8]; 46] = [
-    // Display servers (xorg-server, xwayland: hw/meson.build).
+    // Display servers: xorg-server, xwayland.
     b"X", b"Xorg", b"Xorg.bin", b"Xwayland",
-    // GNOME (gnome-shell, mutter, gdm, gnome-remote-desktop: src/meson.build).
+    // GNOME: gnome-shell, mutter, gdm (Debian's is gdm3), gnome-remote-desktop.
     b"gnome-shell", b"mutter", b"mutter-x11-frames", b"gdm", b"gdm3", b"gnome-remote-desktop-daemon",
-    // KDE (kwin, plasma-workspace, kscreenlocker, sddm: src/CMakeLists.txt).
+    // KDE: kwin, plasma-workspace, kscreenlocker; sddm.
     b"kwin", b"kwin_x11", b"kwin_wayland", b"kwin_wayland_wrapper", b"plasmashell", b"ksplashqml", b"krunner",
     b"kscreenlocker_greet", b"sddm", b"sddm-greeter", b"sddm-greeter-qt6",
     // Compositors of their own (each project's binary). Names that are words of everyday are left out.
@@ -42,7 +42,7 @@ const SERVICES: [&str; 22] = [
     // Display managers (each project's unit; `display-manager.service` is a link to one of them).
     "display-manager", "gdm", "gdm3", "sddm", "plasmalogin", "lightdm", "lxdm", "xdm", "slim", "ly", "greetd",
     "cosmic-greeter",
-    // GNOME's shell: `org.gnome.Shell@wayland`, before GNOME 40 `gnome-shell-wayland` and `gnome-shell-x11`.
+    // GNOME's shell: `org.gnome.Shell@wayland`, since GNOME 50 `@user`; in 3.36 `gnome-shell-wayland` and `-x11`.
     "org.gnome.Shell", "gnome-shell-wayland", "gnome-shell-x11", "gnome-remote-desktop",
     // Plasma (plasma-workspace and kwin: *.service.in).
     "plasma-kwin_wayland", "plasma-kwin_x11", "plasma-plasmashell", "plasma-ksmserver",

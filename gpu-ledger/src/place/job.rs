@@ -13,7 +13,7 @@ pub(super) fn job_at(above: &[&[u8]], part: &[u8], below: &[&[u8]]) -> Option<Jo
 
 /// The id of the Slurm job whose group this part is.
 ///
-/// cgroup/v2: `[NODE_]slurmstepd.scope/job_N`; cgroup/v1: `slurm[_NODE]/uid_U/job_N` (Slurm 24.11,
+/// cgroup/v2: `[NODE_]slurmstepd.scope/job_N`; cgroup/v1: `slurm[_NODE]/uid_U/job_N` (Slurm,
 /// doc/html/cgroup_v2.shtml; src/plugins/cgroup/v1/xcgroup.c, `xcgroup_create_hierarchy`). `job_` anywhere else
 /// is not Slurm's.
 pub(super) fn slurm_job_at<'p>(above: &[&[u8]], part: &'p [u8]) -> Option<&'p [u8]> {

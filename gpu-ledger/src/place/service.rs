@@ -12,7 +12,7 @@ const STARTERS: [&str; 32] = [
     "anacron", "atd", "cron", "crond", "cronie", "dcron", "fcron",
     // Logins whose session has no scope of its own (no pam_systemd).
     "console-getty", "container-getty", "getty", "serial-getty", "ssh", "sshd", "sshd-session",
-    // A terminal's server, before its tabs had scopes (GNOME Terminal before 3.34).
+    // A terminal's server, where its tabs have no scopes (older GNOME).
     "gnome-terminal-server",
     // Programs activated by a bus, where that does not ask systemd for them.
     "dbus", "dbus-broker",
@@ -50,8 +50,8 @@ fn service_of(unit: &str) -> Option<Arc<str>> {
     Some(unescape(template).into())
 }
 
-/// The names that systemd-run makes where it is given none: `run-rHEX` and `run-uN`, since systemd 257
-/// `run-pPID-iNUMBER` (src/run/run.c).
+/// The names that systemd-run makes where it is given none: `run-rHEX` and `run-uN`, in newer ones
+/// `run-pPID-iNUMBER` (systemd, src/run/run.c).
 fn is_transient(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("run-") else { return false };
     let number = |text: &str| is_number(text.as_bytes());

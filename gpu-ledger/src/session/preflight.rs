@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::attribution::Attributor;
 use crate::host::{HostSettings, Resumed};
 use crate::kernel::TracerOptions;
+use crate::naming::{Naming, SOCKET_DEFAULT, Source};
 use crate::observer::{Missing, Observer, Setup};
 use crate::output;
 use crate::session::TraceOptions;
@@ -60,6 +63,13 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
 }
 
 fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
+    // Root reads for itself what it would have read for it.
+    let source = if rustix::process::geteuid().is_root() {
+        Source::Files
+    } else {
+        Source::Helper(PathBuf::from(SOCKET_DEFAULT))
+    };
+    let naming = Arc::new(Naming::start(options.clock.clone(), source));
     let setup = Setup {
         clock: options.clock.clone(),
         host_name: host_name(),
@@ -67,13 +77,16 @@ fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
         // The kernel side says which of the two there are.
         settings: HostSettings::of_trace(true, options.device_touch),
         resumed: Resumed::default(),
+        naming: Some(Arc::clone(&naming)),
     };
     let tracer = TracerOptions {
         ring_bytes: options.ring_bytes,
         device_touch: options.device_touch,
         ..TracerOptions::default()
     };
-    Observer::watch_or_blind(setup, &tracer)
+    let (mut observer, missing) = Observer::watch_or_blind(setup, &tracer);
+    observer.host_mut().attribute_by(Attributor::new(naming));
+    (observer, missing)
 }
 
 async fn enable_accounting(watch: &mut Watch) {

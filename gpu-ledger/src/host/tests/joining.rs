@@ -1,6 +1,7 @@
 //! Rows and processes where they meet.
 
 use super::made::{World, process, row_key, shell};
+use crate::attribution::{Label, label_of};
 use crate::host::News;
 use crate::identity::Basis;
 use crate::identity::made::{MS, exec, fork, seen};
@@ -25,11 +26,15 @@ fn a_row_that_ends_is_settled_with_its_name_its_ancestors_and_its_groups_path() 
     world.ends(key, 10_300);
     world.closes(100, 10_301);
     world.read(10_400);
+    // The account is the service that its group stands for, the program is what it ran.
     assert_eq!(world.answer(100), Ok(("serve.py".to_owned(), Basis::Exec)));
     let settled = world.settled();
     let [settled] = settled.as_slice() else { panic!("{settled:?}") };
     assert_eq!(settled.settlement.row.held, Ms(191));
-    assert_eq!(settled.whose.account.to_string(), "serve.py");
+    assert_eq!(settled.whose.account.to_string(), "asr");
+    assert_eq!(settled.whose.program.as_ref().unwrap().to_string(), "serve.py");
+    let unit = label_of(&settled.whose.labels, Label::Unit).map(|unit| &**unit);
+    assert_eq!(unit, Some("asr.service"));
     let above = settled.whose.ancestors.first().unwrap();
     assert_eq!(
         (above.key.pid, above.program.as_ref().unwrap().to_string()),
@@ -55,6 +60,34 @@ fn a_row_is_told_when_it_opens_with_the_identity_that_a_journal_keeps() {
     assert_eq!(opened.attribution.named().unwrap().key, key);
     assert_eq!(opened.row.row.as_ref().unwrap().key(), Some(row_key(100, 10_110)));
     assert_eq!(opened.whose.program.as_ref().unwrap().to_string(), "train");
+}
+
+#[test]
+fn a_settlement_is_labelled_with_what_it_was_held_for_and_the_model_that_was_served() {
+    let mut world = World::daemon();
+    let server = world.starts(100, 10_050, "llama-server -m /models/qwen3-8b.gguf");
+    world.opens(100, 10_060);
+    world.holders = vec![100];
+    world.read(10_100);
+    world.read(10_200);
+    world.ends(server, 10_300);
+    world.closes(100, 10_301);
+    // The next of that pid comes and goes before anybody asks who holds the GPU.
+    let short = world.starts(101, 10_310, "train");
+    world.opens(101, 10_311);
+    world.ends(short, 10_320);
+    world.closes(101, 10_321);
+    world.holders = Vec::new();
+    world.read(10_400);
+    let labels = |pid: u32, label: Label| {
+        let settled = world.settled();
+        let one = settled.iter().find(|one| one.settlement.row.pid == Pid(pid)).unwrap();
+        label_of(&one.whose.labels, label).map(|value| value.to_string())
+    };
+    let is = |word: &str| Some(word.to_owned());
+    assert_eq!(labels(100, Label::Kind), is("compute"));
+    assert_eq!(labels(100, Label::Model), is("qwen3-8b"));
+    assert_eq!((labels(101, Label::Kind), labels(101, Label::Model)), (is("unknown"), None));
 }
 
 #[test]

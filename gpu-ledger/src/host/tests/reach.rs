@@ -69,7 +69,7 @@ fn a_holder_without_a_row_is_told_once_and_when_it_goes() {
             _ => None,
         })
         .collect();
-    assert_eq!(seen, vec![(Pid(100), "Xorg".to_owned(), stamp(10_102))]);
+    assert_eq!(seen, vec![(Pid(100), "desktop".to_owned(), stamp(10_102))]);
     world.holders.clear();
     world.read(10_400);
     let gone: Vec<_> = world

@@ -38,6 +38,8 @@ fn a_users_own_service_comes_before_the_systems() {
         service("/user.slice/user-1.slice/session-2.scope/b.service/x").as_deref(),
         Some("b")
     );
+    // A slice has no instances (`unit_name_is_valid`, src/basic/unit-name.c): there the walk ends.
+    assert_eq!(service("/a@b.slice/c.service"), None);
     // Below another service there is no manager.
     assert_eq!(service("/system.slice/c.service/d.service").as_deref(), Some("c"));
 }

@@ -1,0 +1,211 @@
+//! Names of options, variables, headers and fields: which of them hold a secret.
+
+use super::values;
+
+/// What kind of secret a name is for, and with it which values are none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sort {
+    /// People choose it: anything may be one.
+    Password,
+    /// A program gave it.
+    Token,
+    /// `token` alone may be one of a text, or a count of them.
+    Bare,
+    /// Often the name of a file that holds it: private keys, credentials.
+    Material,
+    /// The name says little: only a value that a machine made.
+    Key,
+    /// `user:password`, or a key.
+    Login,
+    /// A header that begins with a scheme: `Bearer V`.
+    Authorization,
+    /// Many values of a site.
+    Cookie,
+}
+
+impl Sort {
+    /// Whether a value under such a name is a secret.
+    pub(super) fn holds(self, value: &[u8]) -> bool {
+        !values::says_nothing(value)
+            && match self {
+                Self::Password => true,
+                // `--secret id=NAME,src=FILE`.
+                Self::Token => !value.starts_with(b"id="),
+                Self::Bare => !values::is_count(value),
+                Self::Material => !values::is_path(value) && !values::is_count(value),
+                Self::Key => values::is_random(value),
+                Self::Login => {
+                    value.contains(&b':') || values::is_random(value) || values::is_base64(value)
+                }
+                Self::Authorization => !values::is_count(value),
+                Self::Cookie => value.contains(&b'='),
+            }
+    }
+}
+
+// Lists are texts with blanks between their words.
+
+/// Ends of a name without its separators, so long that nothing else ends in them.
+const PASSWORDS: &str = "password passwords passwd passphrase passcode passwort kennwort pwd pswd passw storepass \
+    keypass requirepass masterauth rediscliauth secretstring secretbinary secretvalue dbpass rootpass userpass \
+    adminpass smtppass mailpass ftppass httppass sudopass becomepass proxypass sshpass mypass tlspass authpass \
+    loginpass apikey apikeys apitoken apitokens authtoken authtokens accesstoken accesstokens refreshtoken \
+    sessiontoken securitytoken bearertoken hubtoken hftoken githubtoken gitlabtoken bottoken secrettoken privatetoken \
+    jwttoken tokensecret sastoken registrationtoken jointoken webhooktoken personalaccesstoken bearer oauth2bearer \
+    oauthbearer jwt secretkey accesskey accesskeys accountkey sharedkey storagekey subscriptionkey masterkey authkey \
+    applicationkey appkey adminkey adminkeys servicekey servicerolekey functionskey consumerkey stripekey openaikey \
+    encryptionkey encryptkey decryptionkey cryptokey signingkey signkey hmackey unsealkey presharedkey psk sessionkey \
+    integrationkey unlockkey recoverykey mnemonic seedphrase";
+const TOKENS: &str = "secret secrets";
+const MATERIAL: &str = "privatekey privkey sshkey credential credentials creds certificatekey serviceaccountkey \
+    deploykey keymaterial secretkeybase authuserpass";
+/// A token of a model or of a text, not of an account, when one of these stands before it.
+const OF_TEXT: &str = "bos eos pad unk sep cls mask stop special placeholder initializer image start end next first \
+    last eot eom fim prefix suffix middle begin per max min num new draft bonus current cur video audio tool think \
+    reasoning blank space class trigger target instance modifier word text prompt output input generated completion \
+    implicit extra chunk decoder encoder single every each total by sub vocab eod sot eog language task as to added \
+    add separator speech vision patch register latent control role turn mid";
+/// One of these before `tokens` makes them keys; all other tokens are counted.
+const OF_ACCOUNT: &str = "api auth access secret bearer refresh";
+/// A pass that is no password, when one of these stands before it.
+const PASSES: &str = "multi one two single first second third by low high band all forward backward render per num n \
+    opt each depth hires refiner last final";
+/// A key that is none of an account, when one of these stands before it.
+const KEYS: &str = "public pub primary foreign partition sort cache bucket object group hash hashed index \
+    host map column prefix label dataset text image caption input output row range idempotency dedupe metadata meta value \
+    batch state config feature data json num kv attention query part wheel hot short lock lookup shard file path name \
+    type size train eval val sample audio video reward prompt response answer question chat message messages";
+/// A name that begins with one of these is a switch: the word after it is none of its own.
+const SWITCHES: &str = "no ask disable enable allow require return prompt show hide print without skip generate gen has \
+    is check cors list use";
+/// What a key is of, after it: `api_key_comfy_org`, and not `api_key_file`.
+const ABOUT: &str = "file files path dir id ids name names type url uri env var length len size limit count header \
+    hash format field column prefix suffix ttl expiry expires timeout policy min max mode store provider source alg \
+    algorithm version ref command cmd helper fd rotation required enabled index location store manager valid regex \
+    variable role hint strength reset protected encoder check threshold shares budget usage";
+/// Longer names are looked at by their end.
+const NAME_MAX: usize = 96;
+/// More parts than this decide nothing.
+const PARTS_MAX: usize = 16;
+
+fn has(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == word)
+}
+
+fn ends(list: &str, compact: &str) -> bool {
+    list.split_ascii_whitespace().any(|end| compact.ends_with(end))
+}
+
+/// What kind of secret this name is for. Case, and what separates its parts, do not matter.
+pub(super) fn sort(name: &[u8]) -> Option<Sort> {
+    let name = tail(name);
+    // `password2` and `HF_TOKEN_1` are as good as the first.
+    let numbered =
+        name.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count();
+    let name = name.get(..name.len().saturating_sub(numbered))?;
+    let compact = compact(name);
+    if !is_candidate(&compact) {
+        return None;
+    }
+    match compact.as_str() {
+        // A site's header, or the id of a login to Vault that is its secret.
+        "xauth" | "xkey" | "bwsession" => return Some(Sort::Token),
+        "secretid" => return Some(Sort::Key),
+        "cookie" | "setcookie" => return Some(Sort::Cookie),
+        "sig" | "xamzsignature" | "xgoogsignature" | "sonarlogin" | "xhoneycombteam" => {
+            return Some(Sort::Token);
+        }
+        "signature" => return Some(Sort::Key),
+        // Where a shell stands.
+        "pwd" | "oldpwd" | "initcwd" => return Some(Sort::Material),
+        _ => {}
+    }
+    // With a letter in front: curl's `-HAuthorization: V`.
+    if compact.ends_with("authorization") {
+        return Some(Sort::Authorization);
+    }
+    let parts = parts(name);
+    let last = parts.last()?.as_str();
+    let before = parts.iter().rev().nth(1).map_or("", String::as_str);
+    // A secret of this name stands elsewhere.
+    if matches!(before, "existing" | "pull" | "create" | "from") && last.starts_with("secret") {
+        return None;
+    }
+    if ends(MATERIAL, &compact) {
+        return Some(Sort::Material);
+    }
+    if ends(PASSWORDS, &compact) {
+        return Some(Sort::Password);
+    }
+    if ends(TOKENS, &compact) {
+        return Some(Sort::Token);
+    }
+    match last {
+        "token" => (!has(OF_TEXT, before)).then_some(Sort::Bare),
+        "tokens" => has(OF_ACCOUNT, before).then_some(Sort::Password),
+        "pass" | "pw" | "psw" => (!has(PASSES, before)).then_some(Sort::Password),
+        "auth" => Some(Sort::Login),
+        "key" | "pat" => (parts.len() > 1 && !has(KEYS, before)).then_some(Sort::Key),
+        _ => {
+            let of_key = ["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
+            // Terraform's TF_TOKEN_app_terraform_io.
+            let of_host = compact.starts_with("tftoken");
+            let inside = of_host || of_key.iter().any(|key| compact.contains(key));
+            (inside && !parts.iter().any(|part| has(ABOUT, part))).then_some(Sort::Key)
+        }
+    }
+}
+
+/// Whether an option of this name takes no value in the word after it.
+pub(super) fn is_switch(name: &[u8]) -> bool {
+    let first = parts(tail(name)).into_iter().next().unwrap_or_default();
+    has(SWITCHES, &first)
+}
+
+/// Whether an option of this name may have several values.
+pub(super) fn is_plural(name: &[u8]) -> bool {
+    let compact = compact(tail(name));
+    ["keys", "tokens", "secrets", "passwords"].iter().any(|end| compact.ends_with(end))
+}
+
+fn tail(name: &[u8]) -> &[u8] {
+    let from = name.len().saturating_sub(NAME_MAX);
+    name.get(from..).unwrap_or(name)
+}
+
+fn compact(name: &[u8]) -> String {
+    let kept = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    kept.map(|byte| char::from(byte.to_ascii_lowercase())).collect()
+}
+
+/// Whether it is worth a closer look; most names are not.
+fn is_candidate(compact: &str) -> bool {
+    const HINTS: &[&str] = &["pass", "kennwort", "wort", "token", "secret", "key", "auth", "cred"];
+    const ENDS: &str = "pwd cwd pw psw pswd cookie bearer jwt psk sig signature pat mnemonic seedphrase sonarlogin bwsession \
+        xhoneycombteam";
+    HINTS.iter().any(|hint| compact.contains(hint)) || ends(ENDS, compact)
+}
+
+/// Its parts in lower case: between separators, and where a capital follows a small letter.
+fn parts(name: &[u8]) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut part = String::new();
+    let mut previous = b'-';
+    for (place, byte) in name.iter().enumerate() {
+        let next_is_lower = name.get(place.saturating_add(1)).is_some_and(u8::is_ascii_lowercase);
+        let begins = byte.is_ascii_uppercase()
+            && (previous.is_ascii_lowercase() || previous.is_ascii_uppercase() && next_is_lower);
+        if (begins || !byte.is_ascii_alphanumeric()) && !part.is_empty() {
+            parts.push(std::mem::take(&mut part));
+        }
+        if byte.is_ascii_alphanumeric() {
+            part.push(char::from(byte.to_ascii_lowercase()));
+        }
+        previous = *byte;
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    let from = parts.len().saturating_sub(PARTS_MAX);
+    parts.split_off(from)
+}

@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+
+use crate::argv::{REDACTED, redact};
+use crate::clock::Clock;
+
+/// Bytes that mean something to the redactor, glued together at random.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let tokens: Vec<&'static [u8]> = vec![
+        b"--password",
+        b"-p",
+        b"mysql",
+        b"curl",
+        b"-u",
+        b"sshpass",
+        b"=",
+        b":",
+        b" ",
+        b"\0",
+        b"\0",
+        b"\0",
+        b"\"",
+        b"'",
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"(",
+        b")",
+        b",",
+        b";",
+        b"|",
+        b"&",
+        b"://",
+        b"@",
+        b"/",
+        b"Bearer ",
+        b"Authorization",
+        b"token",
+        b"api_key",
+        b"hf_",
+        b"sk-",
+        b"AKIA",
+        b"eyJ",
+        b".",
+        b"-----BEGIN ",
+        b"PRIVATE KEY-----",
+        b"-----END",
+        b"\xff",
+        b"\n",
+        b"abc",
+        b"A1b2C3d4E5f6G7h8I9j0",
+        b"true",
+        b"$HOME",
+        b"[redacted]",
+        b"redacted",
+        b"name",
+        b"value",
+        b"login",
+        b"wandb",
+        b"vault",
+        b"kv",
+        b"put",
+        b"set",
+        b"aws",
+        b"<",
+        b">",
+        b"machine ",
+        b"password",
+        b"IDENTIFIED BY ",
+        b"echo",
+        b"--password-stdin",
+        b"openssl",
+        b"-pass",
+        b"pass:",
+        b"--api-keys",
+        b"htpasswd",
+        b"-b",
+        b"key",
+        b"?",
+        b"~",
+        b"Q",
+        b"8",
+        b"#",
+        b"\x1b",
+        b"\xc3\xa9",
+        b"login(",
+        b"env",
+        b"-e",
+        b"Cookie: ",
+        b"x",
+        b"--",
+    ];
+    prop::collection::vec(prop::sample::select(tokens), 0..24).prop_map(|parts| parts.concat())
+}
+
+fn redacted(bytes: &[u8], is_cut: bool) -> Vec<u8> {
+    redact(bytes, is_cut).unwrap_or_else(|| bytes.to_vec())
+}
+
+/// Whether what is left is what was there, with some stretches replaced.
+fn is_a_redaction(before: &[u8], after: &[u8]) -> bool {
+    let words =
+        |bytes: &[u8]| bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (before, after) = (words(before), words(after));
+    before.len() == after.len()
+        && before.iter().zip(&after).all(|(before, after)| {
+            if before == after {
+                return true;
+            }
+            // What stands around the marks stood there, in this order.
+            let text = String::from_utf8_lossy(after).into_owned();
+            let marked = String::from_utf8_lossy(REDACTED).into_owned();
+            let mut rest = String::from_utf8_lossy(before).into_owned();
+            text.contains(&marked)
+                && text.split(&marked).all(|part| match rest.find(part) {
+                    Some(at) => {
+                        rest.drain(..at + part.len());
+                        true
+                    }
+                    None => false,
+                })
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_bytes_are_redacted_once_and_for_all(bytes in hostile(), is_cut in any::<bool>()) {
+        let once = redacted(&bytes, is_cut);
+        prop_assert!(is_a_redaction(&bytes, &once), "{:?}", String::from_utf8_lossy(&once));
+        let twice = redacted(&once, is_cut);
+        prop_assert_eq!(
+            String::from_utf8_lossy(&twice).into_owned(),
+            String::from_utf8_lossy(&once).into_owned()
+        );
+    }
+
+    #[test]
+    fn bytes_without_meaning_are_left_alone_and_do_no_harm(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), is_cut in any::<bool>(),
+    ) {
+        let once = redacted(&bytes, is_cut);
+        prop_assert_eq!(redacted(&once, is_cut), once);
+    }
+
+    /// Whatever stands around it, a password behind its option goes.
+    #[test]
+    fn a_password_goes_wherever_its_option_stands(
+        before in prop::collection::vec("[a-z/.]{1,9}", 0..5), after in prop::collection::vec("[a-z=]{1,9}", 0..5),
+    ) {
+        let secret = "Zq7#canary#w9X";
+        let mut words = before;
+        words.extend(["--db-password".to_owned(), secret.to_owned()]);
+        words.extend(after);
+        let text = redacted(words.join("\0").as_bytes(), false);
+        prop_assert!(!String::from_utf8_lossy(&text).contains("canary"));
+    }
+}
+
+/// What is twice as long takes about twice as long, also where every byte begins something.
+#[test]
+fn time_grows_with_the_length_and_not_with_its_square() {
+    let units: [&[u8]; 14] = [
+        b"sk-",
+        b"eyJ-",
+        b"hf_",
+        b"a://b:c@",
+        b"://",
+        b"a=",
+        b"password=",
+        b"\"",
+        b"'",
+        b"\\",
+        b" -p ",
+        b"-----BEGIN ",
+        b"a\0",
+        b"1:A",
+    ];
+    let clock = Clock::system();
+    for unit in units {
+        let took = |length: usize| {
+            let bytes = unit.repeat(length / unit.len());
+            let runs = (0..3).map(|_| {
+                let began = clock.now().mono_ns;
+                drop(redact(&bytes, false));
+                clock.now().mono_ns.saturating_sub(began)
+            });
+            runs.min().unwrap_or(0)
+        };
+        let (short, long) = (took(4_096), took(65_536));
+        // Sixteen times the length; its square would be 256 times the time.
+        assert!(long < short.max(1_000_000) * 64, "{unit:?}: {short} ns and {long} ns");
+    }
+}

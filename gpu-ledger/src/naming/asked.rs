@@ -1,0 +1,244 @@
+//! Which container is asked about, and the line by which the helper is asked.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::attribution::ContainerNames;
+use crate::place::{Container, Runtime};
+
+/// Bytes of a question's line without its end: two words and a uid.
+pub const QUESTION_BYTES_MAX: usize = 192;
+/// Bytes of an id: Docker's, Podman's and the kubelet's have 64, those that users choose at most 76
+/// (containerd 2.0, `pkg/identifiers/validate.go`) or 128.
+const ID_BYTES_MAX: usize = 128;
+/// The word for a runtime that a path does not tell.
+const ANY: &str = "any";
+
+/// Every runtime.
+const RUNTIMES: [Runtime; 7] = [
+    Runtime::Docker,
+    Runtime::Podman,
+    Runtime::Containerd,
+    Runtime::CriO,
+    Runtime::Lxc,
+    Runtime::Nspawn,
+    Runtime::Nomad,
+];
+
+/// A container that somebody wants named. Two questions about the same container are one, whoever its owner is
+/// taken for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    runtime: Option<Runtime>,
+    id: Arc<str>,
+    owner: Option<u32>,
+}
+
+/// Why a line is no question.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum QuestionError {
+    /// Not two or three words.
+    #[error("ask with one line `RUNTIME ID [OWNER_UID]`")]
+    Words,
+    /// A runtime that nobody knows.
+    #[error("no such runtime: name docker, podman, containerd, cri-o, lxc, nspawn, nomad, or any")]
+    Runtime,
+    /// No id.
+    #[error(
+        "no container id: up to {ID_BYTES_MAX} letters, digits, `_`, `-` and `.`, the first no `.` or `-`"
+    )]
+    Id,
+    /// No uid.
+    #[error("no user id: a number below 4294967295")]
+    Owner,
+    /// Longer than any question.
+    #[error("a question has at most {QUESTION_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+impl Question {
+    /// About a container; `owner`: whose user manager it runs under. `None` where what its group is called is
+    /// no id.
+    #[must_use]
+    pub fn about(container: &Container, owner: Option<u32>) -> Option<Self> {
+        let Container { runtime, id } = container;
+        let owner = owner.filter(|uid| *uid != u32::MAX);
+        is_id(id).then(|| Self { runtime: *runtime, id: Arc::clone(id), owner })
+    }
+
+    /// From a line without its end.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &str) -> Result<Self, QuestionError> {
+        if line.len() > QUESTION_BYTES_MAX {
+            return Err(QuestionError::TooLong);
+        }
+        let mut words = line.split_ascii_whitespace();
+        let (Some(runtime), Some(id)) = (words.next(), words.next()) else {
+            return Err(QuestionError::Words);
+        };
+        let (owner, none) = (words.next(), words.next());
+        if none.is_some() {
+            return Err(QuestionError::Words);
+        }
+        let known = RUNTIMES.into_iter().find(|known| known.as_str() == runtime);
+        if known.is_none() && runtime != ANY {
+            return Err(QuestionError::Runtime);
+        }
+        if !is_id(id) {
+            return Err(QuestionError::Id);
+        }
+        let owner = owner.map(str::parse).transpose().map_err(|_| QuestionError::Owner)?;
+        // What the kernel means by nobody at all.
+        if owner == Some(u32::MAX) {
+            return Err(QuestionError::Owner);
+        }
+        Ok(Self { runtime: known, id: id.into(), owner })
+    }
+
+    /// Who runs it; `None` where that is not known.
+    #[must_use]
+    pub const fn runtime(&self) -> Option<Runtime> {
+        self.runtime
+    }
+
+    /// Its id, which is safe as the name of a file.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whose it is, where it is not the system's.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.owner.filter(|uid| *uid != 0)
+    }
+
+    /// Whether the id is one that a program made up, and not a name.
+    #[must_use]
+    pub fn has_random_id(&self) -> bool {
+        self.id.len() == 64 && self.id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+}
+
+/// The line without its end.
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.runtime.map_or(ANY, Runtime::as_str), self.id)?;
+        match self.owner {
+            Some(owner) => write!(f, " {owner}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Question {}
+
+impl PartialOrd for Question {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Question {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.runtime, &self.id).cmp(&(other.runtime, &other.id))
+    }
+}
+
+/// What a container is called whose runtime has no other names than the one that its group bears.
+#[must_use]
+pub(super) fn named_by_its_group(
+    runtime: Option<Runtime>,
+    id: &Arc<str>,
+) -> Option<ContainerNames> {
+    match runtime? {
+        Runtime::Lxc | Runtime::Nspawn | Runtime::Nomad => {
+            Some(ContainerNames { name: Some(Arc::clone(id)), ..ContainerNames::default() })
+        }
+        Runtime::Docker | Runtime::Podman | Runtime::Containerd | Runtime::CriO => None,
+    }
+}
+
+/// Nothing that leads anywhere as part of a path.
+fn is_id(id: &str) -> bool {
+    let is_of_ids = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=ID_BYTES_MAX).contains(&id.len())
+        && id.bytes().all(is_of_ids)
+        && !id.starts_with(['.', '-'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "9a31de5509752cdfd67ecce37e15d1b8d84a1979b09d6cf56cf84615c8d585de";
+
+    #[test]
+    fn a_question_is_read_as_it_is_written() {
+        for line in [format!("docker {ID}"), format!("any {ID} 1000"), "lxc web-1.a_b".to_owned()] {
+            assert_eq!(Question::parse(&line).unwrap().to_string(), line);
+        }
+        let asked = Question::parse(&format!("  cri-o   {ID}\t0 ")).unwrap();
+        assert_eq!((asked.runtime(), asked.owner()), (Some(Runtime::CriO), None));
+        assert!(asked.has_random_id());
+        for runtime in RUNTIMES {
+            let asked = Question::parse(&format!("{} {ID}", runtime.as_str())).unwrap();
+            assert_eq!(asked.runtime(), Some(runtime));
+        }
+    }
+
+    #[test]
+    fn what_is_no_question_is_told_why() {
+        let long = "a".repeat(ID_BYTES_MAX + 1);
+        for (line, error) in [
+            ("", QuestionError::Words),
+            ("docker", QuestionError::Words),
+            ("docker a 1 2", QuestionError::Words),
+            ("rkt abc", QuestionError::Runtime),
+            ("Docker abc", QuestionError::Runtime),
+            ("docker ..", QuestionError::Id),
+            ("docker ../../etc/shadow", QuestionError::Id),
+            ("docker a/b", QuestionError::Id),
+            ("docker a\0b", QuestionError::Id),
+            ("docker .hidden", QuestionError::Id),
+            ("docker -x", QuestionError::Id),
+            ("docker é", QuestionError::Id),
+            (&format!("docker {long}"), QuestionError::Id),
+            ("docker abc me", QuestionError::Owner),
+            ("docker abc -1", QuestionError::Owner),
+            ("docker abc 4294967295", QuestionError::Owner),
+            (&"x".repeat(QUESTION_BYTES_MAX + 1), QuestionError::TooLong),
+        ] {
+            assert_eq!(Question::parse(line).err(), Some(error), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_bears_no_id_is_not_asked_about() {
+        let about = |id: &str| {
+            let container = Container { runtime: Some(Runtime::Docker), id: id.into() };
+            Question::about(&container, Some(1_000))
+        };
+        assert!(about(ID).is_some());
+        for id in ["", "..", "a b", "a\nb", "a/b"] {
+            assert!(about(id).is_none(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn two_questions_about_a_container_are_one() {
+        let parse = |line: &str| Question::parse(line).unwrap();
+        assert_eq!(parse("docker a 1000"), parse("docker a"));
+        assert_ne!(parse("docker a"), parse("podman a"));
+        assert_ne!(parse("docker a"), parse("docker b"));
+    }
+}

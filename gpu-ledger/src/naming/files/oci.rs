@@ -1,0 +1,107 @@
+//! containerd and CRI-O: annotations in the configuration that they give to runc and its like.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::super::answer::Told;
+use super::super::asked::Question;
+use super::reading::Folder;
+use super::{Files, FilesError, Home, first};
+
+/// Where containerd has its bundles, `NAMESPACE/ID/config.json` below it: its own state folder, and that of k3s
+/// and RKE2 (containerd 2.0, `core/runtime/v2/bundle.go` and `defaults/defaults_unix.go`; k3s,
+/// `pkg/agent/config/config.go`; looked at with containerd 1.6.20 on Debian 12).
+const TASKS: [&str; 2] = [
+    "/run/containerd/io.containerd.runtime.v2.task",
+    "/run/k3s/containerd/io.containerd.runtime.v2.task",
+];
+/// Where containers-storage keeps a bundle of CRI-O: the run root first, which has it while the container runs
+/// (cri-o 1.30, `internal/storage/runtime.go`, `GetRunDir` and `GetWorkDir`).
+const STORES: [&str; 2] = [
+    "/run/containers/storage/overlay-containers",
+    "/var/lib/containers/storage/overlay-containers",
+];
+/// Bytes of a configuration, of which mounts and the system call filter are most.
+const BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+struct Config {
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+pub(super) fn tell_containerd(
+    files: &Files,
+    home: &Home,
+    question: &Question,
+) -> Result<Option<Told>, FilesError> {
+    // That of a user's own containerd lies in a mount namespace of theirs.
+    let folders = files.folders(home, &TASKS, None)?;
+    let folders: Vec<&Folder> = folders.iter().collect();
+    first(&folders, |tasks| {
+        let namespaces = tasks.entries()?;
+        let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+        first(&namespaces, |namespace| {
+            let below = format!("{namespace}/{}/config.json", question.id());
+            Ok(annotations(tasks, &below)?.map(|found| of_containerd(found, question)))
+        })
+    })
+}
+
+pub(super) fn tell_crio(
+    files: &Files,
+    home: &Home,
+    question: &Question,
+) -> Result<Option<Told>, FilesError> {
+    let folders = files.folders(home, &STORES, None)?;
+    let folders: Vec<&Folder> = folders.iter().collect();
+    let below = format!("{}/userdata/config.json", question.id());
+    first(&folders, |store| Ok(annotations(store, &below)?.map(of_crio)))
+}
+
+fn annotations(
+    folder: &Folder,
+    below: &str,
+) -> Result<Option<BTreeMap<String, String>>, FilesError> {
+    let Some(bytes) = folder.read(below, BYTES_MAX)? else { return Ok(None) };
+    let config: Config = serde_json::from_slice(&bytes)
+        .map_err(|_| FilesError::Form { path: folder.path(below) })?;
+    Ok(Some(config.annotations.unwrap_or_default()))
+}
+
+/// The kubelet's (containerd 2.0, `internal/cri/annotations/annotations.go`), nerdctl's (nerdctl 2.0,
+/// `pkg/labels/labels.go`: its labels come as annotations too) or ctr's, whose ids are names.
+fn of_containerd(mut found: BTreeMap<String, String>, question: &Question) -> Told {
+    let pod = found.remove("io.kubernetes.cri.sandbox-name");
+    let name = found
+        .remove("io.kubernetes.cri.container-name")
+        .or_else(|| found.remove("nerdctl/name"))
+        .or_else(|| (!question.has_random_id()).then(|| question.id().to_owned()));
+    let told = Told {
+        name,
+        image: found.remove("io.kubernetes.cri.image-name"),
+        pod,
+        namespace: found.remove("io.kubernetes.cri.sandbox-namespace"),
+        ..Told::default()
+    };
+    found.retain(|key, _| !key.starts_with("io.kubernetes.cri.") && !key.starts_with("nerdctl/"));
+    told.with_labels(found)
+}
+
+/// CRI-O adds the container's labels twice, each as an annotation and all of them as one
+/// (cri-o 1.30, `internal/factory/container/container.go`, `SpecAddAnnotations`; podman,
+/// `pkg/annotations/annotations.go`); the kubelet's are in `kubelet/pkg/types/labels.go`.
+fn of_crio(mut found: BTreeMap<String, String>) -> Told {
+    let labels = found.remove("io.kubernetes.cri-o.Labels");
+    let labels = labels.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+    let mut take = |key: &str| found.remove(key).filter(|value| !value.is_empty());
+    let told = Told {
+        name: take("io.kubernetes.container.name"),
+        // Empty where the image was named by its id; then what was asked for is that id.
+        image: take("io.kubernetes.cri-o.ImageName").or_else(|| take("io.kubernetes.cri-o.Image")),
+        pod: take("io.kubernetes.pod.name"),
+        namespace: take("io.kubernetes.pod.namespace"),
+        ..Told::default()
+    };
+    told.with_labels(labels)
+}
