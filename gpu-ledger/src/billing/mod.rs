@@ -4,9 +4,11 @@
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
 mod journal;
+mod replay;
 mod socket;
 
 pub use journal::JournalFiles;
+pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
 pub use socket::JournalSocket;
 
 use std::collections::{BTreeMap, BTreeSet};

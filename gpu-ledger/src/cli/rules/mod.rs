@@ -2,12 +2,14 @@
 
 mod check;
 mod living;
+mod replay;
 mod test;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
+use crate::clock::Clock;
 use crate::config::{Config, RULES_DEFAULT, Rules};
 
 #[derive(Args, Debug)]
@@ -22,13 +24,16 @@ enum Command {
     Check(check::Check),
     /// Say which rule a process falls under, and why; one that lives, or one that is described
     Test(Box<test::Test>),
+    /// Say what other rules would have billed, beside what is booked; changes nothing
+    Replay(replay::ReplayCommand),
 }
 
 impl RulesCommand {
-    pub(super) fn run(self) -> anyhow::Result<u8> {
+    pub(super) fn run(self, clock: Clock) -> anyhow::Result<u8> {
         match self.command {
             Command::Check(check) => check.run(),
             Command::Test(test) => test.run(),
+            Command::Replay(replay) => replay.run(clock),
         }
     }
 }
