@@ -1,4 +1,19 @@
-//! `gpu-ledger rules`: files as operators write them, and processes as they are.
+//! `gpu-ledger rules`: files as operators write them, processes as they are, journals as they were written.
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on stops"
+)]
+
+#[path = "journal/made.rs"]
+#[expect(unreachable_pub, dead_code, reason = "shared with the library's own tests")]
+mod made;
+#[path = "rules/replayed.rs"]
+mod replayed;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

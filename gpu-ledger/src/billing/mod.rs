@@ -5,10 +5,12 @@
 
 mod journal;
 mod prices;
+mod replay;
 mod socket;
 
 pub use journal::JournalFiles;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
+pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
 pub use socket::JournalSocket;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -81,7 +81,7 @@ enum Command {
     Bill(Bill),
     /// Say why a settlement stands where it does: what named it, or what would have
     Explain(explain::Explain),
-    /// Check rules of attribution, or say which of them takes a process
+    /// Check rules of attribution, say which of them takes a process, or what they would have billed
     Rules(rules::RulesCommand),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
@@ -178,7 +178,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Journal(journal) => journal.run(&clock),
         Command::Bill(bill) => bill::run(bill, clock),
         Command::Explain(explain) => explain.run(&clock),
-        Command::Rules(rules) => rules.run(),
+        Command::Rules(rules) => rules.run(clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
         Command::ContainerNames(names) => names.run(),

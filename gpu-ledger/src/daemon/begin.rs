@@ -13,41 +13,41 @@ use super::queue::Queue;
 use super::ready::Readiness;
 use super::request::Call;
 use super::resumed::ResumedMeters;
-use super::rules::tell_of;
+use super::rules::InForce;
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
-use crate::attribution::Attributor;
 use crate::clock::Clock;
 use crate::config::{Config, Rules};
-use crate::host::Resumed;
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
-use crate::naming::{Naming, Source};
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
 
 impl Daemon {
-    pub(super) async fn start(options: &DaemonOptions, config: Config) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        options: &DaemonOptions,
+        config: Config,
+        rules: Rules,
+    ) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
-        let manager = Manager::of(options.notify_socket.as_ref(), options.watchdog);
-        let rules = Rules::read_or_default(config.rules.as_deref())?;
-        tell_of(&rules);
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
         let (store, recovered) = Store::open(&dir)?;
         store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
-        let host_name = host_name();
-        let key = store.commitment_key().clone();
+        let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
-        let (mut observer, missing, attributor) =
-            observing(&clock, host_name, &config, left.resumed, &rules);
+        let tracer = tracer_options(&config);
+        let naming = start::naming(&config, &clock);
+        let (mut observer, missing) =
+            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+        let in_force = InForce::at_start(rules, naming, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
         let since = observer.host().coverage().end;
@@ -61,15 +61,15 @@ impl Daemon {
         let tell = move |entered| drop(sums.send(entered));
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
         let (group, calls, socket) = listening(&config, dir);
-        let (marks, meters) = (every(config.mark_interval), every(config.metrics.interval));
         let mut daemon = Self {
             options: options.clone(),
+            marks: every(config.mark_interval),
+            meters: every(config.metrics.interval),
             config,
-            rules,
-            attributor,
+            in_force,
             readiness: Readiness::reading(clock.now().boot),
             clock,
-            manager,
+            manager: Manager::of(options.notify_socket.as_ref(), options.watchdog),
             observer,
             drafter,
             queue,
@@ -78,12 +78,10 @@ impl Daemon {
             lost_for_good: 0,
             tally,
             board: meters::Board::default(),
-            meters,
             page_written: None,
             has_stopped: false,
             began: since,
             forgotten_told: BTreeSet::new(),
-            marks,
             driver_retry: Instant::now() + DRIVER_RETRY_MIN,
             driver_patience: DRIVER_RETRY_MIN,
             lacks,
@@ -134,24 +132,6 @@ impl Daemon {
         self.observer.want_reads(true, true);
         self.turn(None)
     }
-}
-
-/// Begins to watch, with names for whoever is seen.
-fn observing(
-    clock: &Clock,
-    host_name: Arc<str>,
-    config: &Config,
-    resumed: Resumed,
-    rules: &Rules,
-) -> (Observer, Vec<Missing>, Attributor) {
-    let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
-    let naming = Arc::new(Naming::start(clock.clone(), source));
-    let tracer = tracer_options(config);
-    let (mut observer, missing) =
-        start::observe(clock, host_name, &tracer, resumed, Arc::clone(&naming));
-    let attributor = Attributor::new(naming).with_rules(&rules.set);
-    observer.host_mut().attribute_by(attributor.clone());
-    (observer, missing, attributor)
 }
 
 /// Begins to listen; where that fails, everything is booked all the same.

@@ -56,14 +56,14 @@ use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
 pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
+use self::rules::InForce;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
-use crate::attribution::Attributor;
 use crate::clock::{Clock, Stamp};
-use crate::config::{CONFIG_DEFAULT, Config, Reload, Rules};
+use crate::config::{CONFIG_DEFAULT, Config, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
@@ -94,10 +94,11 @@ fn every(time: Duration) -> Interval {
 pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
     let config = options.config()?;
     options.log.change(&config.log);
+    let rules = rules::read(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let mut daemon = Daemon::start(options, config).await?;
+        let mut daemon = Daemon::start(options, config, rules).await?;
         daemon.take_over_notes()?;
         daemon.watch(&mut signals).await?;
         daemon.stop().await
@@ -111,9 +112,7 @@ pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
 struct Daemon {
     options: DaemonOptions,
     config: Config,
-    /// What accounts are made by: `rules`, and what users and containers are called.
-    rules: Rules,
-    attributor: Attributor,
+    in_force: InForce,
     clock: Clock,
     manager: Manager,
     observer: Observer,

@@ -1,7 +1,34 @@
 //! The rules in force: read at the start, and again when somebody asks for it.
 
+use std::sync::Arc;
+
 use super::Daemon;
-use crate::config::{Config, RULES_DEFAULT, Rules};
+use crate::attribution::Attributor;
+use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
+use crate::naming::Naming;
+use crate::observer::Observer;
+use crate::observer::heap::give_back;
+
+/// What accounts are made by from here on.
+pub(super) struct InForce {
+    pub(super) rules: Rules,
+    /// Has them, and what users and containers are called.
+    pub(super) attributor: Attributor,
+}
+
+impl InForce {
+    /// What a host begins with.
+    pub(super) fn at_start(rules: Rules, names: Arc<Naming>, observer: &mut Observer) -> Self {
+        let attributor = Attributor::new(names).with_rules(&rules.set);
+        observer.host_mut().attribute_by(attributor.clone());
+        Self { rules, attributor }
+    }
+}
+
+/// Reads the rules that the configuration names.
+pub(super) fn read(config: &Config) -> Result<Rules, RulesError> {
+    Rules::read_or_default(config.rules.as_deref()).inspect(tell_of)
+}
 
 impl Daemon {
     /// Reads the rules that the configuration names. Wrong ones change nothing: the old ones stay in force, and
@@ -9,7 +36,7 @@ impl Daemon {
     pub(super) fn reload_rules(&mut self, wanted: &mut Config) {
         match Rules::read_or_default(wanted.rules.as_deref()) {
             Ok(rules) => {
-                if rules.set.digest() != self.rules.set.digest() {
+                if rules.set.digest() != self.in_force.rules.set.digest() {
                     tell_of(&rules);
                 } else if rules.path.is_some() {
                     tracing::info!("the rules were read again: nothing in them changed");
@@ -24,18 +51,21 @@ impl Daemon {
     }
 
     /// Puts rules in force: what is settled from here on falls under them.
-    pub(super) fn take_rules(&mut self, rules: Rules) {
-        self.attributor = self.attributor.clone().with_rules(&rules.set);
-        self.observer.host_mut().attribute_by(self.attributor.clone());
-        self.rules = rules;
+    fn take_rules(&mut self, rules: Rules) {
+        let attributor = self.in_force.attributor.clone().with_rules(&rules.set);
+        self.observer.host_mut().attribute_by(attributor.clone());
+        self.in_force = InForce { rules, attributor };
+        // The tree of a file takes several times as much as its rules.
+        give_back();
     }
 }
 
 /// Says which rules are in force.
-pub(super) fn tell_of(rules: &Rules) {
+fn tell_of(rules: &Rules) {
     let (count, sha256) = (rules.set.len(), rules.set.digest());
-    match &rules.path {
-        Some(path) => tracing::info!(path = %path.display(), count, %sha256, "rules in force"),
-        None => tracing::info!("no rules: there is no {RULES_DEFAULT}"),
+    if let Some(path) = &rules.path {
+        tracing::info!(path = %path.display(), count, %sha256, "rules in force");
+    } else {
+        tracing::info!("no rules: there is no {RULES_DEFAULT}");
     }
 }

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::clock::{Clock, Stamp};
+use crate::config::Config;
 use crate::host::{HostSettings, Resumed};
 use crate::journal::draft::{Earlier, Edges, Left};
 use crate::journal::entry::{AgentFacts, BootId, Entry, Figures};
 use crate::journal::store::{Reader, StateDir, Store, StoreError};
 use crate::journal::{Recovered, chain};
 use crate::kernel::TracerOptions;
-use crate::naming::Naming;
+use crate::naming::{Naming, Source};
 use crate::observer::{Missing, Observer, Setup};
 use crate::session::launch::PROBE_WORD;
 
@@ -64,6 +65,12 @@ fn edges(dir: &StateDir, boot: BootId, now: Stamp) -> Result<Edges, StoreError> 
         edges.take_before(&mark);
     }
     Ok(edges)
+}
+
+/// Begins to look for names, where the configuration says.
+pub(super) fn naming(config: &Config, clock: &Clock) -> Arc<Naming> {
+    let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
+    Arc::new(Naming::start(clock.clone(), source))
 }
 
 /// Attaches to the kernel. What cannot be had is said, and everything else goes on without it.

@@ -5,9 +5,9 @@
 //! and only beyond twice the largest block that was mapped apart and freed, here the 9 MiB of a
 //! table of types (mallopt(3), `M_MMAP_THRESHOLD`). May touch: the allocator.
 
-/// Returns free memory to the system, wherever in the heap it lies. For the end of a start, not for
-/// a loop: it walks the whole heap. Does nothing where the C library is not glibc.
-pub(super) fn give_back() {
+/// Returns free memory to the system, wherever in the heap it lies. For the end of a start, or after a large
+/// file was read, not for a loop: it walks the whole heap. Does nothing where the C library is not glibc.
+pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
     trim();
 }

@@ -10,7 +10,7 @@
 //! end is in hand when that read is acted on.
 
 mod anew;
-mod heap;
+pub(crate) mod heap;
 mod prerequisites;
 mod release;
 mod ring;

@@ -19,3 +19,8 @@ pub(super) fn simulator() -> anyhow::Result<(PathBuf, PathBuf)> {
 pub(super) fn journal_load() -> anyhow::Result<PathBuf> {
     cargo::build_example("gpu-ledger", "journal_load")
 }
+
+/// The program that asks a file of rules.
+pub(super) fn rules_load() -> anyhow::Result<PathBuf> {
+    cargo::build_example("gpu-ledger", "rules_load")
+}

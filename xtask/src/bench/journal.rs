@@ -40,7 +40,7 @@ pub(crate) struct Options {
 }
 
 /// What one process of the load said.
-type Said = BTreeMap<String, u64>;
+pub(super) type Said = BTreeMap<String, u64>;
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let program = build::journal_load()?;
@@ -81,7 +81,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is no text")
 }
 
-fn one(program: &Path, arguments: &[&str]) -> anyhow::Result<Said> {
+pub(super) fn one(program: &Path, arguments: &[&str]) -> anyhow::Result<Said> {
     let output = Command::new(program).args(arguments).output();
     let output = output.with_context(|| format!("cannot start {}", program.display()))?;
     ensure!(
@@ -103,17 +103,17 @@ fn value(said: &Said, name: &str) -> anyhow::Result<u64> {
     said.get(name).copied().with_context(|| format!("the load does not say {name}"))
 }
 
-fn middle(rounds: &[Said], name: &str) -> anyhow::Result<u64> {
+pub(super) fn middle(rounds: &[Said], name: &str) -> anyhow::Result<u64> {
     let values = rounds.iter().map(|said| value(said, name)).collect::<anyhow::Result<Vec<_>>>()?;
     median(&values).context("no rounds")
 }
 
-fn worst(rounds: &[Said], name: &str) -> anyhow::Result<u64> {
+pub(super) fn worst(rounds: &[Said], name: &str) -> anyhow::Result<u64> {
     let values = rounds.iter().map(|said| value(said, name)).collect::<anyhow::Result<Vec<_>>>()?;
     values.into_iter().max().context("no rounds")
 }
 
-fn met(is_met: bool) -> String {
+pub(super) fn met(is_met: bool) -> String {
     if is_met { "met" } else { "NOT MET" }.to_owned()
 }
 

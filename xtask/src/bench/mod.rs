@@ -18,6 +18,7 @@ mod page;
 mod paired;
 mod procfs;
 mod report;
+mod rules;
 mod simulated;
 mod statistics;
 mod storm;
@@ -39,11 +40,14 @@ enum Benchmark {
     Events(events::Options),
     /// A journal of a million settlements: how fast it is written, opened and read
     Journal(journal::Options),
+    /// Ten thousand rules of attribution: what it costs to find the one that a process falls under
+    Rules(rules::Options),
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     match &options.benchmark {
         Benchmark::Events(options) => events::run(options),
         Benchmark::Journal(options) => journal::run(options),
+        Benchmark::Rules(options) => rules::run(options),
     }
 }

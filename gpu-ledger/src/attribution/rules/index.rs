@@ -6,9 +6,9 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, MatchKind};
 use foldhash::fast::FixedState;
 
-use super::Rule;
 use super::key::{Field, Key, Seen, Value};
 use super::pattern::Anchor;
+use super::{Condition, Pattern, Rule};
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 /// Places of rules, ascending.
@@ -39,29 +39,26 @@ struct KeyIndex {
 
 impl Index {
     pub(super) fn of(rules: &[Rule]) -> Self {
-        // How crowded a place is before anybody is filed there: nobody knows what values will come.
-        let mut crowd: Map<(&Key, &Anchor), usize> = Map::default();
-        let anchors: Vec<Vec<(&Key, Vec<Anchor>)>> = rules.iter().map(anchors_of).collect();
-        for (key, anchors) in anchors.iter().flatten() {
-            for anchor in anchors {
-                let count = crowd.entry((key, anchor)).or_default();
+        // How crowded a place would be if everybody were filed everywhere: nobody knows what values will come.
+        let mut crowd: Map<(&Key, Anchor), usize> = Map::default();
+        for condition in rules.iter().flat_map(|rule| &rule.conditions) {
+            let lists = condition.patterns.iter().flat_map(Pattern::anchors);
+            for anchor in lists.flatten() {
+                let count = crowd.entry((&condition.key, anchor)).or_default();
                 *count = count.saturating_add(1);
             }
         }
-        let cost = |key: &Key, anchors: &[Anchor]| {
-            let costs = anchors.iter().map(|anchor| {
-                let count = crowd.get(&(key, anchor)).copied().unwrap_or(0);
-                count.saturating_mul(weight(anchor))
-            });
-            costs.fold(0_usize, usize::saturating_add)
-        };
-        let mut filed: Map<&Key, Vec<(&Anchor, u32)>> = Map::default();
+        let mut filed: Map<&Key, Vec<(Anchor, u32)>> = Map::default();
         let mut always = Vec::new();
-        for (place, conditions) in (0_u32..).zip(&anchors) {
-            match conditions.iter().min_by_key(|(key, anchors)| cost(key, anchors)) {
-                Some((key, anchors)) => {
-                    let under = filed.entry(*key).or_default();
-                    under.extend(anchors.iter().map(|anchor| (anchor, place)));
+        for (place, rule) in (0_u32..).zip(rules) {
+            let under = rule.conditions.iter().filter_map(|condition| {
+                let (cost, anchors) = least_crowded(condition, &crowd)?;
+                Some((cost, &condition.key, anchors))
+            });
+            match under.min_by_key(|(cost, ..)| *cost) {
+                Some((_, key, anchors)) => {
+                    let under = filed.entry(key).or_default();
+                    under.extend(anchors.into_iter().map(|anchor| (anchor, place)));
                 }
                 None => always.push(place),
             }
@@ -139,7 +136,7 @@ impl Index {
 }
 
 impl KeyIndex {
-    fn of(under: &[(&Anchor, u32)]) -> Option<Self> {
+    fn of(under: &[(Anchor, u32)]) -> Option<Self> {
         let mut exact: Map<Box<[u8]>, Places> = Map::default();
         let mut by_text: Map<&[u8], Places> = Map::default();
         for (anchor, place) in under {
@@ -183,18 +180,29 @@ impl KeyIndex {
     }
 }
 
-/// Of each condition that has them, what must be, or stand in, one of its values.
-fn anchors_of(rule: &Rule) -> Vec<(&Key, Vec<Anchor>)> {
-    let of_condition = |condition: &super::Condition| {
-        let anchors: Option<Vec<Vec<Anchor>>> =
-            condition.patterns.iter().map(super::Pattern::anchors).collect();
-        let mut anchors: Vec<Anchor> = anchors?.into_iter().flatten().collect();
-        anchors.sort();
-        anchors.dedup();
-        Some(anchors)
+/// What must be, or stand in, one of a condition's values, where the fewest rules want the same; and how much it
+/// costs. `None` where nothing must.
+fn least_crowded(
+    condition: &Condition,
+    crowd: &Map<(&Key, Anchor), usize>,
+) -> Option<(usize, Vec<Anchor>)> {
+    let cost_of = |anchors: &Vec<Anchor>| {
+        let costs = anchors.iter().map(|anchor| {
+            let count = crowd.get(&(&condition.key, anchor.clone())).copied().unwrap_or(0);
+            count.saturating_mul(weight(anchor))
+        });
+        costs.fold(0_usize, usize::saturating_add)
     };
-    let conditions = rule.conditions.iter();
-    conditions.filter_map(|condition| Some((&condition.key, of_condition(condition)?))).collect()
+    let (mut cost, mut all) = (0_usize, Vec::new());
+    for pattern in &condition.patterns {
+        let lists = pattern.anchors().into_iter().map(|anchors| (cost_of(&anchors), anchors));
+        let (of_pattern, anchors) = lists.min_by_key(|(cost, _)| *cost)?;
+        cost = cost.saturating_add(of_pattern);
+        all.extend(anchors);
+    }
+    all.sort();
+    all.dedup();
+    Some((cost, all))
 }
 
 fn weight(anchor: &Anchor) -> usize {

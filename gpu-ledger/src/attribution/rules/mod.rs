@@ -197,6 +197,13 @@ impl RuleSet {
         })
     }
 
+    /// Where the first condition on a label stands.
+    #[must_use]
+    pub fn uses_labels(&self) -> Option<Place> {
+        let mut conditions = self.rules.iter().flat_map(|rule| &rule.conditions);
+        conditions.find(|one| matches!(one.key, Key::Label(_))).map(|one| one.place)
+    }
+
     /// Refuses rules that look at arguments, where the mode of this name stores none.
     ///
     /// # Errors

@@ -3,17 +3,23 @@
 use std::fmt;
 use std::sync::Arc;
 
-use regex_automata::meta::{Config, Regex};
-use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::nfa::thompson::backtrack::BoundedBacktracker;
+use regex_automata::nfa::thompson::pikevm::PikeVM;
+use regex_automata::nfa::thompson::{BuildError, Compiler, Config, WhichCaptures};
+use regex_automata::util::primitives::NonMaxUsize;
+use regex_automata::{Anchored, Input};
 use regex_syntax::hir::{Hir, HirKind, Look};
 use regex_syntax::{Parser, ParserBuilder};
 
 /// Memory that one compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 256 << 10;
-/// Memory for the fast way to its captures; where it needs more there is none.
-const ONEPASS_BYTES_MAX: usize = 64 << 10;
 /// Texts of which one must stand in whatever a regular expression matches: with more of them they tell little.
 const LITERALS_MAX: usize = 16;
+/// Such lists of texts that are known of one regular expression, the longest texts first.
+const LISTS_MAX: usize = 8;
+
+/// Texts of which one stands in every value that matches.
+type Texts = Vec<Box<[u8]>>;
 
 /// One pattern.
 #[derive(Clone, Debug)]
@@ -33,11 +39,14 @@ pub(super) enum Pattern {
 pub(super) struct Expression {
     /// As it was written.
     text: Arc<str>,
-    regex: Regex,
+    /// Of the one automaton, which takes some two KiB: the quick engine, …
+    quick: BoundedBacktracker,
+    /// … and the one for values that are too long for it.
+    patient: PikeVM,
     /// Groups whose texts are asked for, and that must hold something.
     groups: Vec<usize>,
-    /// One of these stands in everything that it matches; `None` where no such texts are known.
-    literals: Option<Vec<Box<[u8]>>>,
+    /// Of each list one text stands in everything that it matches.
+    literals: Vec<Texts>,
 }
 
 /// Why a text is no regular expression: at which byte of it, and what.
@@ -87,18 +96,16 @@ impl Parsed {
     pub(super) fn compile(self, used: &[Arc<str>]) -> Result<Expression, BadRegex> {
         let group = |name: &Arc<str>| self.names.iter().find(|(one, _)| one == name);
         let groups: Vec<usize> = used.iter().filter_map(group).map(|(_, group)| *group).collect();
-        let literals = literals(&self.hir).filter(|texts| texts.iter().all(|t| !t.is_empty()));
+        let literals = literals(&self.hir);
         // Anchored as a tree: in a text, a comment at its end would swallow what follows it.
         let edges = (Hir::look(Look::Start), Hir::look(Look::End));
         let anchored = Hir::concat(vec![edges.0, self.hir, edges.1]);
-        let captures = if groups.is_empty() { WhichCaptures::None } else { WhichCaptures::All };
+        let captures = if groups.is_empty() { WhichCaptures::Implicit } else { WhichCaptures::All };
         let config = Config::new()
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
-            .onepass_size_limit(Some(ONEPASS_BYTES_MAX))
             .which_captures(captures)
-            .utf8_empty(false);
-        let regex = Regex::builder().configure(config).build_from_hir(&anchored);
-        let regex = regex.map_err(|error| BadRegex {
+            .utf8(false);
+        let wrong = |error: BuildError| BadRegex {
             at: 0,
             what: match error.size_limit() {
                 Some(_) => format!(
@@ -107,8 +114,12 @@ impl Parsed {
                 ),
                 None => error.to_string(),
             },
-        })?;
-        Ok(Expression { text: self.text, regex, groups, literals })
+        };
+        let automaton = Compiler::new().configure(config).build_from_hir(&anchored);
+        let automaton = automaton.map_err(wrong)?;
+        let quick = BoundedBacktracker::new_from_nfa(automaton.clone()).map_err(wrong)?;
+        let patient = PikeVM::new_from_nfa(automaton).map_err(wrong)?;
+        Ok(Expression { text: self.text, quick, patient, groups, literals })
     }
 }
 
@@ -128,7 +139,7 @@ impl Pattern {
             Self::Exact(text) => **text == *value,
             Self::Prefix(text) => value.starts_with(text),
             Self::Suffix(text) => value.ends_with(text),
-            Self::Regex(one) if one.groups.is_empty() => one.regex.is_match(value),
+            Self::Regex(one) if one.groups.is_empty() => one.is_match(value),
             Self::Regex(one) => one.captures(value).is_some(),
         }
     }
@@ -146,19 +157,19 @@ impl Pattern {
     /// Whether a value would match if no group had to hold anything.
     pub(super) fn matches_without_groups(&self, value: &[u8]) -> bool {
         match self {
-            Self::Regex(one) => one.regex.is_match(value),
+            Self::Regex(one) => one.is_match(value),
             Self::Exact(_) | Self::Prefix(_) | Self::Suffix(_) => self.matches(value),
         }
     }
 
-    /// Texts of which one must be a value, or stand in it, for it to match. `None` where none are known.
-    pub(super) fn anchors(&self) -> Option<Vec<Anchor>> {
+    /// Of each list one must be a value, or stand in it, for it to match. Empty where none is known.
+    pub(super) fn anchors(&self) -> Vec<Vec<Anchor>> {
         match self {
-            Self::Exact(text) => Some(vec![Anchor::Exact(text.clone())]),
-            Self::Prefix(text) | Self::Suffix(text) => Some(vec![Anchor::Literal(text.clone())]),
+            Self::Exact(text) => vec![vec![Anchor::Exact(text.clone())]],
+            Self::Prefix(text) | Self::Suffix(text) => vec![vec![Anchor::Literal(text.clone())]],
             Self::Regex(one) => {
-                let texts = one.literals.as_ref()?;
-                Some(texts.iter().cloned().map(Anchor::Literal).collect())
+                let anchors = |texts: &Texts| texts.iter().cloned().map(Anchor::Literal).collect();
+                one.literals.iter().map(anchors).collect()
             }
         }
     }
@@ -183,28 +194,47 @@ impl Pattern {
         matches!(self, Self::Regex(_))
     }
 
-    /// A value, or a part of each value, that it matches. `None` where there is none to be had cheaply.
-    pub(super) fn sample(&self) -> Option<&[u8]> {
+    /// Texts in which an anchor stands of every pattern that [`Self::covers`] this one and has any.
+    pub(super) fn samples(&self) -> Vec<&[u8]> {
         match self {
-            Self::Exact(text) | Self::Prefix(text) | Self::Suffix(text) => Some(text),
-            Self::Regex(one) => one.literals.as_ref()?.first().map(AsRef::as_ref),
+            Self::Exact(text) | Self::Prefix(text) | Self::Suffix(text) => vec![text],
+            Self::Regex(one) => {
+                one.literals.iter().filter_map(|texts| texts.first()).map(AsRef::as_ref).collect()
+            }
         }
     }
 }
 
 impl Expression {
+    fn is_match(&self, value: &[u8]) -> bool {
+        self.search(value, &mut [])
+    }
+
     fn captures(&self, value: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let mut captures = self.regex.create_captures();
-        self.regex.captures(value, &mut captures);
-        if !captures.is_match() {
+        let mut slots = vec![None; self.patient.get_nfa().group_info().slot_len()];
+        if !self.search(value, &mut slots) {
             return None;
         }
+        let edge = |slot: usize| slots.get(slot).copied().flatten().map(NonMaxUsize::get);
         let group = |group: &usize| {
-            let text = value.get(captures.get_group(*group)?.range())?;
+            // Of the only pattern, the two edges of a group stand beside each other.
+            let first = group.checked_mul(2)?;
+            let text = value.get(edge(first)?..edge(first.checked_add(1)?)?)?;
             // A blank is no name either.
             (!text.trim_ascii().is_empty()).then(|| text.to_vec())
         };
         self.groups.iter().map(group).collect()
+    }
+
+    /// In time that grows with the value's length and no faster, whatever it is.
+    fn search(&self, value: &[u8], slots: &mut [Option<NonMaxUsize>]) -> bool {
+        let input = Input::new(value).anchored(Anchored::Yes);
+        let mut cache = self.quick.create_cache();
+        if let Ok(found) = self.quick.try_search_slots(&mut cache, &input, slots) {
+            return found.is_some();
+        }
+        let mut cache = self.patient.create_cache();
+        self.patient.search_slots(&mut cache, &input, slots).is_some()
     }
 }
 
@@ -245,22 +275,32 @@ fn name_groups(hir: &Hir, names: &mut Vec<(Arc<str>, usize)>) {
     }
 }
 
-/// Texts of which one stands in everything that the tree matches: those that tell most.
-fn literals(hir: &Hir) -> Option<Vec<Box<[u8]>>> {
+/// Lists of texts, of each of which one stands in everything that the tree matches.
+fn literals(hir: &Hir) -> Vec<Texts> {
     match hir.kind() {
-        HirKind::Literal(text) => Some(vec![text.0.clone()]),
+        HirKind::Literal(text) if !text.0.is_empty() => vec![vec![text.0.clone()]],
         HirKind::Capture(group) => literals(&group.sub),
         HirKind::Repetition(repeated) if repeated.min > 0 => literals(&repeated.sub),
         HirKind::Concat(parts) => {
-            let of_parts = parts.iter().filter_map(literals);
-            let shortest = |texts: &Vec<Box<[u8]>>| texts.iter().map(|text| text.len()).min();
-            of_parts.max_by_key(|texts| (shortest(texts), std::cmp::Reverse(texts.len())))
+            let mut lists: Vec<Texts> = parts.iter().flat_map(literals).collect();
+            lists.sort_by_key(|texts| std::cmp::Reverse(shortest(texts)));
+            lists.truncate(LISTS_MAX);
+            lists
         }
         HirKind::Alternation(branches) => {
-            let of_branches: Option<Vec<_>> = branches.iter().map(literals).collect();
-            let texts: Vec<Box<[u8]>> = of_branches?.into_iter().flatten().collect();
-            (texts.len() <= LITERALS_MAX).then_some(texts)
+            let longest = |hir: &Hir| literals(hir).into_iter().max_by_key(shortest);
+            let of_branches: Option<Vec<Texts>> = branches.iter().map(longest).collect();
+            let texts: Texts = of_branches.into_iter().flatten().flatten().collect();
+            if texts.is_empty() || texts.len() > LITERALS_MAX { Vec::new() } else { vec![texts] }
         }
-        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) | HirKind::Repetition(_) => None,
+        HirKind::Empty
+        | HirKind::Literal(_)
+        | HirKind::Class(_)
+        | HirKind::Look(_)
+        | HirKind::Repetition(_) => Vec::new(),
     }
+}
+
+fn shortest(texts: &Texts) -> Option<usize> {
+    texts.iter().map(|text| text.len()).min()
 }

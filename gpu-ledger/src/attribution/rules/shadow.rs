@@ -5,7 +5,7 @@
 //! beginning or end, the same regular expression. Not found: what several earlier rules take together, a regular
 //! expression that is part of another, and what follows across keys (a word of `argv` stands in `command_line` too).
 
-use super::{Condition, Rule, RuleSet};
+use super::{Condition, Pattern, Rule, RuleSet};
 use crate::settlement::RuleId;
 
 /// Shadowed rules told of one file; further ones are counted.
@@ -52,11 +52,12 @@ impl RuleSet {
 
     fn shadow_of(&self, place: usize, rule: &Rule) -> Option<&Rule> {
         // Whoever takes all that a condition's first pattern takes is filed under what is in that; or nowhere.
-        let samples = rule.conditions.iter().filter_map(|condition| {
-            let sample = condition.patterns.first()?.sample()?;
-            Some(self.index.under(&condition.key, sample))
-        });
-        let mut earlier: Vec<u32> = samples.flatten().collect();
+        let mut earlier = Vec::new();
+        for condition in &rule.conditions {
+            let samples = condition.patterns.first().map(Pattern::samples).unwrap_or_default();
+            let under = samples.iter().map(|sample| self.index.under(&condition.key, sample));
+            earlier.extend(under.flatten());
+        }
         earlier.extend_from_slice(self.index.always());
         earlier.sort_unstable();
         earlier.dedup();

@@ -1,0 +1,303 @@
+//! What other rules would have billed: the same settlements, each on the account that those rules give it.
+//!
+//! Both bills are made of one reading, so that they are of the same entries. Nothing is written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::JournalFiles;
+use crate::attribution::rules::{RuleSet, Ruled};
+use crate::attribution::{Attributor, ContainerNames, Label, Process, Users, label_of};
+use crate::bill::ledger::Ledger;
+use crate::bill::period::{Asked, Standpoint, moment_of};
+use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::{By, SharePolicy};
+use crate::clock::Clock;
+use crate::escape::unescape;
+use crate::identity::{Program, argv_words};
+use crate::journal::Entry;
+use crate::journal::entry::{Evidence, Figures, IdentityEvidence, SettlementFigures};
+use crate::journal::store::StoreError;
+use crate::kernel::Argv;
+use crate::place::Place;
+use crate::settlement::Account;
+use crate::unit::Ms;
+
+/// The name of the format.
+const FORMAT: &str = "gpu-ledger-rules-replay";
+/// Its version.
+const VERSION: u32 = 1;
+
+/// What is to be replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// The period.
+    pub asked: Asked,
+    /// The time zone.
+    pub zone: TimeZone,
+    /// The clocks.
+    pub clock: Clock,
+    /// Where the rules are from.
+    pub file: Option<PathBuf>,
+    /// The rules.
+    pub rules: Arc<RuleSet>,
+}
+
+/// What is billed, beside what would be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Replay {
+    format: &'static str,
+    version: u32,
+    /// Where the rules are from; null where there is no file.
+    pub file: Option<PathBuf>,
+    /// SHA-256 of it.
+    pub sha256: String,
+    /// The period's first moment, RFC 3339 in UTC.
+    pub since: String,
+    /// The first moment after it, RFC 3339 in UTC.
+    pub until: String,
+    /// Settlements that meet the period, the same in both bills.
+    pub settlements_total: u64,
+    /// Their milliseconds, the same in both bills.
+    pub span_ms_total: u128,
+    /// One line an account of either bill, the largest difference first.
+    pub accounts: Vec<ReplayLine>,
+    /// Settlements read that stand as they are booked, since their evidence is not in the journal any more.
+    pub without_evidence: u64,
+    /// Settlements read whose arguments are not stored, or not any more, where a rule looks at arguments.
+    pub without_argv: u64,
+    /// A rule looks at a container's or pod's labels, which no journal has: here it matches nothing.
+    pub looks_at_labels: bool,
+}
+
+/// One account.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ReplayLine {
+    /// Its name.
+    pub account: String,
+    /// What is billed.
+    pub booked: Billed,
+    /// What would be.
+    pub would_be: Billed,
+}
+
+/// One account on one bill, of what is settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Billed {
+    /// Its settlements.
+    pub settlements: u64,
+    /// Union of their spans over each GPU, summed over the GPUs: what a bill prices.
+    pub held_ms: Ms,
+    /// Plain sum of their spans. Over all accounts the same on both bills, which the union is not.
+    pub span_ms_total: Ms,
+}
+
+/// Makes both bills.
+///
+/// # Errors
+/// Those of reading the journal and of the period; that the two bills do not agree on what was held.
+pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<Replay> {
+    let now = moment_of(options.clock.now().wall.ms());
+    let mut standpoint = Standpoint { now, latest_ms: None, zone: options.zone.clone() };
+    let span = standpoint.reading(&options.asked)?;
+    let mut replaying = Replaying { files, rules: &options.rules, unseen: Unseen::default() };
+    let (mut booked, mut would_be) =
+        (Ledger::for_bill_by(By::Account), Ledger::for_bill_by(By::Account));
+    let mut went: anyhow::Result<()> = Ok(());
+    let read = files.visit((span.from_ms(), span.to_ms()), &mut |entry| {
+        if went.is_ok() {
+            went = replaying.take(entry, &mut booked, &mut would_be);
+        }
+    })?;
+    went?;
+    booked.finish(&read.end)?;
+    would_be.finish(&read.end)?;
+    let read_at_ms = options.clock.now().wall.ms();
+    standpoint.latest_ms = booked.latest_ms().filter(|latest| *latest > read_at_ms);
+    let ask = Ask {
+        period: standpoint.period(&options.asked)?,
+        by: By::Account,
+        share: SharePolicy::None,
+        gpus: Vec::new(),
+        accounts: Vec::new(),
+        prices: None,
+    };
+    let head = Head { seq: read.end.head.seq, hash: read.end.head.hash };
+    let of = |ledger: &Ledger| report(ledger, &ask, head, &Outside::default());
+    let (booked, would_be) = (of(&booked)?, of(&would_be)?);
+    agree(&booked, &would_be)?;
+    let Unseen { evidence, argv } = replaying.unseen;
+    Ok(Replay {
+        format: FORMAT,
+        version: VERSION,
+        file: options.file.clone(),
+        sha256: options.rules.digest().to_string(),
+        since: booked.period.since.clone(),
+        until: booked.period.until.clone(),
+        settlements_total: booked.settlements_total,
+        span_ms_total: booked.span_ms_total,
+        accounts: lines(&booked, &would_be),
+        without_evidence: evidence,
+        without_argv: argv,
+        looks_at_labels: options.rules.uses_labels().is_some(),
+    })
+}
+
+/// Rules change on whose line a settlement stands, and nothing else.
+fn agree(booked: &Report, would_be: &Report) -> anyhow::Result<()> {
+    let totals = |report: &Report| {
+        let gpus = report.gpus.iter().map(|gpu| {
+            (gpu.gpu_uuid.clone(), [gpu.alone_ms, gpu.shared_ms, gpu.free_ms, gpu.uncovered_ms])
+        });
+        let unattributed: u128 =
+            report.unattributed.iter().map(|line| u128::from(line.span_ms_total.0)).sum();
+        let disputed: u128 = report.disputed.iter().map(|line| line.raw_ms).sum();
+        let sums = [report.span_ms_total, unattributed, disputed];
+        (report.settlements_total, sums, gpus.collect::<Vec<_>>())
+    };
+    anyhow::ensure!(
+        totals(booked) == totals(would_be),
+        "the bill and what it would be do not agree on what was held; this is a bug, please report it"
+    );
+    Ok(())
+}
+
+fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
+    let mut lines: BTreeMap<&str, ReplayLine> = BTreeMap::new();
+    type Side = fn(&mut ReplayLine) -> &mut Billed;
+    let sides: [(&Report, Side); 2] =
+        [(booked, |line| &mut line.booked), (would_be, |line| &mut line.would_be)];
+    for (report, side) in sides {
+        for account in &report.accounts {
+            let line = lines.entry(&account.account).or_default();
+            account.account.clone_into(&mut line.account);
+            let side = side(line);
+            side.settlements = side.settlements.saturating_add(account.settlements);
+            side.held_ms = Ms(side.held_ms.0.saturating_add(account.held_ms.0));
+            side.span_ms_total = Ms(side.span_ms_total.0.saturating_add(account.span_ms_total.0));
+        }
+    }
+    let mut lines: Vec<ReplayLine> = lines.into_values().collect();
+    lines.retain(|line| line.booked != line.would_be || line.booked.settlements > 0);
+    lines.sort_by_key(|line| {
+        std::cmp::Reverse(line.booked.held_ms.0.abs_diff(line.would_be.held_ms.0))
+    });
+    lines
+}
+
+#[derive(Default)]
+struct Unseen {
+    evidence: u64,
+    argv: u64,
+}
+
+struct Replaying<'r> {
+    files: &'r JournalFiles,
+    rules: &'r Arc<RuleSet>,
+    unseen: Unseen,
+}
+
+impl Replaying<'_> {
+    fn take(
+        &mut self,
+        entry: &Entry,
+        booked: &mut Ledger,
+        would_be: &mut Ledger,
+    ) -> anyhow::Result<()> {
+        booked.take(entry)?;
+        let Figures::Settlement(figures) = &entry.figures else {
+            // What somebody moved by hand stays where it was put.
+            return Ok(would_be.take(entry)?);
+        };
+        let account = self.account(entry.seq, figures)?;
+        if account == figures.account {
+            return Ok(would_be.take(entry)?);
+        }
+        let mut moved = entry.clone();
+        moved.figures =
+            Figures::Settlement(Box::new(SettlementFigures { account, ..(**figures).clone() }));
+        Ok(would_be.take(&moved)?)
+    }
+
+    fn account(&mut self, seq: u64, figures: &SettlementFigures) -> Result<Account, StoreError> {
+        if figures.account.unattributed().is_some() {
+            return Ok(figures.account.clone());
+        }
+        let evidence = self.files.evidence(seq)?;
+        let Some((_, Evidence::Settlement(evidence))) = evidence else {
+            self.unseen.evidence = self.unseen.evidence.saturating_add(1);
+            return Ok(figures.account.clone());
+        };
+        let Some(identity) = &evidence.identity else { return Ok(figures.account.clone()) };
+        let argv = self.argv(identity)?;
+        let driver = &evidence.driver;
+        let process = Process {
+            gpu_index: Some(driver.gpu_index),
+            gpu_name: driver.gpu_name.as_ref().map(ToString::to_string),
+            ..process(figures, identity, argv)
+        };
+        let ruled = process.see(|subject| self.rules.classify(subject));
+        Ok(match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
+            (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
+            // What it is called without a rule was entered, or it stands there already.
+            (None, _, Some(service)) => Account::Unclassified(Arc::clone(service)),
+            (None, Account::Unclassified(_), None) => figures.account.clone(),
+            (None, _, None) => {
+                process.see(|subject| Attributor::default().attribute(subject).account)
+            }
+        })
+    }
+
+    /// The arguments as they are stored.
+    fn argv(&mut self, identity: &IdentityEvidence) -> Result<Option<Argv>, StoreError> {
+        if self.rules.uses_argv().is_none() {
+            return Ok(None);
+        }
+        let stored = match identity.argv.commitment {
+            Some(commitment) => self.files.argv(commitment)?,
+            None => None,
+        };
+        if stored.is_none() {
+            self.unseen.argv = self.unseen.argv.saturating_add(1);
+        }
+        Ok(stored)
+    }
+}
+
+/// A process as the journal has it.
+fn process(
+    figures: &SettlementFigures,
+    identity: &IdentityEvidence,
+    argv: Option<Argv>,
+) -> Process {
+    let label = |label| label_of(&figures.labels, label).cloned();
+    let program = |name: &Arc<str>| Program::named(&unescape(name));
+    let cgroups: Vec<_> = identity.cgroups.iter().filter_map(|(_, path)| path.clone()).collect();
+    let argv = argv.map(|argv| argv_words(&argv).into_iter().map(<[u8]>::to_vec).collect());
+    Process {
+        gpu: figures.gpu.clone(),
+        program: figures.program.as_ref().map(program),
+        model: label(Label::Model),
+        exe: identity.filename.clone(),
+        argv,
+        user: identity.user,
+        users: Users { real: label(Label::User), effective: None, login: label(Label::LoginUser) },
+        place: Place::of(cgroups.iter().map(AsRef::as_ref)),
+        cgroups,
+        names: Some(ContainerNames {
+            name: label(Label::ContainerName),
+            image: label(Label::Image),
+            compose_project: label(Label::ComposeProject),
+            compose_service: label(Label::ComposeService),
+            pod: label(Label::Pod),
+            namespace: label(Label::Namespace),
+            ..ContainerNames::default()
+        }),
+        ancestors: identity.ancestors.iter().map(|one| one.program.as_ref().map(program)).collect(),
+        ..Process::default()
+    }
+}

@@ -1,0 +1,130 @@
+//! `gpu-ledger rules replay`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::tz::TimeZone;
+
+use crate::bill::period::{Asked, PeriodError};
+use crate::billing::{JournalFiles, Replay, ReplayOptions, replay};
+use crate::cli::place::JournalPlace;
+use crate::cli::{STATUS_UNKNOWN, print};
+use crate::clock::Clock;
+use crate::config::Rules;
+use crate::journal::store::StateDir;
+use crate::rendering::{cell, exact, json};
+use crate::unit::Ms;
+
+/// Columns of an account's name.
+const NAME_COLUMNS: usize = 32;
+/// Columns of a time.
+const TIME_COLUMNS: usize = 16;
+
+const AFTER_HELP: &str = "Nothing is changed: what is booked stays booked. Settlements are put on the accounts that these rules give them by \
+what the journal has of each; what no rule takes stands under the name that it has without rules. Moments are those of \
+gpu-ledger bill. Without a period it is about today.\n\
+Exit status: 0 every settlement was replayed, 1 failed, 2 of some the journal does not have all that the rules look \
+at, 64 usage.";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct ReplayCommand {
+    /// The file of rules (default: the configured one, else /etc/gpu-ledger/rules.toml)
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Not before this moment
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Before this moment
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    until: Option<String>,
+    /// A day, a month, a year, today, yesterday or all
+    #[arg(long, value_name = "PERIOD")]
+    period: Option<String>,
+    /// Days and months of UTC instead of those of TZ or of the system's time zone
+    #[arg(long)]
+    utc: bool,
+    /// One JSON object (format gpu-ledger-rules-replay) instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: JournalPlace,
+}
+
+impl ReplayCommand {
+    pub(super) fn run(self, clock: Clock) -> anyhow::Result<u8> {
+        let rules = match &self.file {
+            Some(file) => Rules::read(file)?,
+            None => Rules::read_or_default(self.place.rules()?.as_deref())?,
+        };
+        let zone = if self.utc {
+            TimeZone::UTC
+        } else {
+            TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
+        };
+        let asked = Asked { since: self.since, until: self.until, period: self.period };
+        let files = JournalFiles::open(&StateDir::at(self.place.state_dir()?))?;
+        let Rules { path: file, set: rules } = rules;
+        let replay = replay(&ReplayOptions { asked, zone, clock, file, rules }, &files)?;
+        print(&if self.json { json(&replay)? } else { text(&replay)? })?;
+        let is_whole =
+            replay.without_evidence == 0 && replay.without_argv == 0 && !replay.looks_at_labels;
+        Ok(if is_whole { 0 } else { STATUS_UNKNOWN })
+    }
+}
+
+fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
+    let mut page = String::new();
+    let file =
+        replay.file.as_ref().map_or("no rules".to_owned(), |file| file.display().to_string());
+    writeln!(page, "{file} from {} to {}; nothing is changed", replay.since, replay.until)?;
+    let largest =
+        replay.accounts.iter().flat_map(|line| [line.booked.held_ms, line.would_be.held_ms]);
+    let largest = largest.max().unwrap_or(Ms::ZERO);
+    let mut row = |cells: [&str; 4]| {
+        let [name, times @ ..] = cells;
+        let mut line = cell(name, NAME_COLUMNS);
+        for time in times {
+            write!(line, " {time:>TIME_COLUMNS$}")?;
+        }
+        writeln!(page, "{}", line.trim_end())
+    };
+    row(["account", "booked", "would be", "difference"])?;
+    for line in &replay.accounts {
+        let (booked, would_be) = (line.booked.held_ms, line.would_be.held_ms);
+        let difference = exact(Ms(booked.0.abs_diff(would_be.0)), largest);
+        let difference = match would_be.cmp(&booked) {
+            std::cmp::Ordering::Less => format!("-{difference}"),
+            std::cmp::Ordering::Equal => "same".to_owned(),
+            std::cmp::Ordering::Greater => format!("+{difference}"),
+        };
+        row([&line.account, &exact(booked, largest), &exact(would_be, largest), &difference])?;
+    }
+    writeln!(
+        page,
+        "{} settlements of {} ms in all, in both; a time is the union of an account's spans on each GPU",
+        replay.settlements_total, replay.span_ms_total
+    )?;
+    if replay.without_evidence > 0 {
+        let count = replay.without_evidence;
+        writeln!(
+            page,
+            "NOT REPLAYED: {count} settlements whose evidence is not here stand as they are booked"
+        )?;
+    }
+    if replay.without_argv > 0 {
+        let count = replay.without_argv;
+        writeln!(
+            page,
+            "NOT KNOWN: of {count} settlements no arguments are stored, so no rule on them matches"
+        )?;
+    }
+    if replay.looks_at_labels {
+        writeln!(
+            page,
+            "NOT KNOWN: labels of containers and pods are not stored, so no rule on them matches"
+        )?;
+    }
+    Ok(page)
+}
