@@ -65,6 +65,12 @@ pub const KEYS: &[Key] = &[
         text: |config| Some(config.on_loss.as_str().to_owned()),
     },
     Key {
+        path: "cmdline",
+        takes: "\"none\", \"exe\", \"redacted\" or \"full\"",
+        needs_restart: false,
+        text: |config| Some(config.cmdline.as_str().to_owned()),
+    },
+    Key {
         path: "log",
         takes: "\"error\", \"warn\", \"info\", \"debug\", \"trace\", or a filter such as \"warn,gpu_ledger::kernel=debug\"",
         needs_restart: false,

@@ -20,6 +20,8 @@ use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::argv::CmdlineMode;
+
 pub use keys::{KEYS, Key};
 pub use reload::{Change, Reload};
 
@@ -51,6 +53,8 @@ pub struct Config {
     pub mark_interval: Duration,
     /// What to do when kernel events were lost.
     pub on_loss: OnLoss,
+    /// How much of command lines is kept.
+    pub cmdline: CmdlineMode,
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     #[serde(deserialize_with = "values::log_filter")]
     pub log: String,
@@ -131,6 +135,7 @@ impl Default for Config {
             call_deadline: crate::accounting::driver::CALL_DEADLINE,
             mark_interval: Duration::from_mins(1),
             on_loss: OnLoss::Record,
+            cmdline: CmdlineMode::default(),
             log: "info".to_owned(),
             journal: JournalLimits::default(),
             metrics: MetricsOutlets::default(),

@@ -39,6 +39,7 @@ impl Reload {
         let mut next = in_force.clone();
         next.mark_interval = wanted.mark_interval;
         next.on_loss = wanted.on_loss;
+        next.cmdline = wanted.cmdline;
         next.log.clone_from(&wanted.log);
         next.metrics.textfile.clone_from(&wanted.metrics.textfile);
         next.metrics.interval = wanted.metrics.interval;

@@ -43,6 +43,7 @@ impl Daemon {
         let (mut observer, missing) = start::observe(&clock, host_name, &tracer, left.resumed);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
+        drafter.cmdline(config.cmdline);
         let since = observer.host().coverage().end;
         let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
         let head = recovered.head.seq;
