@@ -44,6 +44,9 @@ mod truth;
 #[path = "daemon/asked.rs"]
 mod asked;
 #[cfg(test)]
+#[path = "daemon/canary.rs"]
+mod canary;
+#[cfg(test)]
 #[path = "daemon/disk.rs"]
 mod disk;
 #[cfg(test)]
