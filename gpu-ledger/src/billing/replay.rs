@@ -166,9 +166,11 @@ fn agree(booked: &Report, would_be: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// One side of a line.
+type Side = fn(&mut ReplayLine) -> &mut Billed;
+
 fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
     let mut lines: BTreeMap<&str, ReplayLine> = BTreeMap::new();
-    type Side = fn(&mut ReplayLine) -> &mut Billed;
     let sides: [(&Report, Side); 2] =
         [(booked, |line| &mut line.booked), (would_be, |line| &mut line.would_be)];
     for (report, side) in sides {
@@ -258,7 +260,7 @@ impl Replaying<'_> {
             return Ok(None);
         }
         let stored = match identity.argv.commitment {
-            Some(commitment) => self.files.argv(commitment)?,
+            Some(commitment) => self.files.argv(commitment)?.map(|kept| kept.argv),
             None => None,
         };
         if stored.is_none() {

@@ -47,6 +47,7 @@ use self::index::Index;
 use self::key::{Field, Key, Seen};
 use self::pattern::Pattern;
 use super::Subject;
+use crate::argv::CmdlineMode;
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
 use crate::settlement::RuleId;
@@ -118,15 +119,15 @@ pub struct ArgvUse {
 /// A rule that could never match, since what it looks at is not stored. Rules see exactly what is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{line}:{column}: rule {rule} looks at `{key}`, and argv mode \"{mode}\" stores no arguments; look at exe, program \
+    "{line}:{column}: rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no arguments; look at exe, program \
      or ancestor instead, or choose a mode that stores them",
     line = at.place.line, column = at.place.column, rule = at.rule.0, key = at.key
 )]
 pub struct ArgvNotStored {
     /// The rule.
     pub at: ArgvUse,
-    /// The mode, as it is written.
-    pub mode: &'static str,
+    /// The mode.
+    pub mode: CmdlineMode,
 }
 
 impl RuleSet {
@@ -204,12 +205,17 @@ impl RuleSet {
         conditions.find(|one| matches!(one.key, Key::Label(_))).map(|one| one.place)
     }
 
-    /// Refuses rules that look at arguments, where the mode of this name stores none.
+    /// Refuses rules that look at arguments, where this mode stores none.
     ///
     /// # Errors
     /// The first such rule.
-    pub fn refuse_argv(&self, mode: &'static str) -> Result<(), ArgvNotStored> {
-        self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+    pub fn fits(&self, mode: CmdlineMode) -> Result<(), ArgvNotStored> {
+        match mode {
+            CmdlineMode::Redacted | CmdlineMode::Full => Ok(()),
+            CmdlineMode::None | CmdlineMode::Exe => {
+                self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+            }
+        }
     }
 }
 

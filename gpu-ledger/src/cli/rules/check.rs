@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use crate::argv::CmdlineMode;
 use crate::attribution::rules::{Fault, Shadowed};
 use crate::cli::{STATUS_FAILED, STATUS_UNKNOWN, print};
-use crate::config::{Rules, RulesError};
+use crate::config::{Config, Rules, RulesError};
 use crate::rendering::json;
 
 const AFTER_HELP: &str = "Every fault stands on a line of its own, FILE:LINE:COLUMN: what is wrong. That a rule never matches is said \
@@ -49,6 +50,11 @@ struct Report {
 
 impl Check {
     pub(super) fn run(self) -> anyhow::Result<u8> {
+        // A file by itself has no mode to go by.
+        let cmdline = match self.file {
+            Some(_) => CmdlineMode::Full,
+            None => Config::read_or_default(self.config.as_deref())?.cmdline,
+        };
         let file = super::file(self.file, self.config.as_deref())?;
         let mut report = Report {
             format: "gpu-ledger-rules-check",
@@ -61,7 +67,7 @@ impl Check {
             shadowed: Vec::new(),
             shadowed_more: 0,
         };
-        match Rules::read(&file) {
+        match Rules::read(&file).and_then(|rules| rules.fit(cmdline)) {
             Ok(rules) => {
                 let shadows = rules.set.shadows();
                 report.rules = Some(rules.set.len());
