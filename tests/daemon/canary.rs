@@ -236,3 +236,34 @@ fn each_mode_keeps_as_much_of_a_command_line_as_it_says() {
         assert_eq!(kept, wanted, "{mode}");
     }
 }
+
+/// What is kept from then on, and nothing that was kept before.
+#[test]
+fn a_reload_changes_how_much_is_kept_from_then_on() {
+    if !can_trace("a_reload_changes_how_much_is_kept_from_then_on") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).config("cmdline = \"full\"\n").start();
+    let run = |first: &str| {
+        let words = [first, "--token", &format!("k{CANARY}9")].map(str::to_owned);
+        assert!(job(&sim, "train.py", &words).status().unwrap().success());
+    };
+    run("before");
+    daemon.until_booked(1);
+    std::fs::write(daemon.config_path(), "cmdline = \"redacted\"\n").unwrap();
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_logged("in force now");
+    run("after");
+    daemon.until_booked(2);
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    let texts = |wanted: &str| {
+        let bytes = std::fs::read(state.join("ledger.db")).unwrap();
+        bytes.windows(wanted.len()).filter(|window| *window == wanted.as_bytes()).count()
+    };
+    let secret = format!("--token\0k{CANARY}9");
+    assert_eq!((texts(&format!("before\0{secret}")), texts(CANARY)), (1, 1));
+    assert_eq!(texts("after\0--token\0[redacted]"), 1);
+    assert_sound(&state);
+}

@@ -191,6 +191,17 @@ pub fn redact_words<'a>(words: &[&'a [u8]], is_cut: bool) -> Option<Vec<Cow<'a, 
 /// One text that is no list of words, such as a program's name or a title.
 #[must_use]
 pub fn redact_word(word: &[u8]) -> Cow<'_, [u8]> {
+    // Names are asked for often, and most are plain: in such a word nothing is given to anything, and only a known
+    // token may stand.
+    let is_plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
+    if word.iter().all(is_plain) {
+        let piece = marks::Piece { word: 0, start: 0, text: word, is_cut: false };
+        let mut marks = marks::Marks::of(&[word]);
+        tokens::mark(&piece, &mut marks);
+        let changed = marks.apply(&[word]).into_iter().next();
+        return changed.map_or(Cow::Borrowed(word), |(_, word)| Cow::Owned(word));
+    }
     let redacted = redact_words(&[word], false).and_then(|words| words.into_iter().next());
     redacted.unwrap_or(Cow::Borrowed(word))
 }

@@ -81,7 +81,7 @@ const SWITCHES: &str = "no ask disable enable allow require return prompt show h
 const ABOUT: &str = "file files path dir id ids name names type url uri env var length len size limit count header \
     hash format field column prefix suffix ttl expiry expires timeout policy min max mode store provider source alg \
     algorithm version ref command cmd helper fd rotation required enabled index location store manager valid regex \
-    variable role hint strength reset protected encoder check threshold shares budget usage";
+    variable role hint strength reset protected encoder check threshold shares budget usage stdin ask askpass";
 /// Longer names are looked at by their end.
 const NAME_MAX: usize = 96;
 /// More parts than this decide nothing.

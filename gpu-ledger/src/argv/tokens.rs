@@ -3,7 +3,9 @@
 //! The forms are those that the issuers publish for secret scanners (GitHub's "supported secret scanning
 //! patterns", the rules of gitleaks and trufflehog list the same): prefix, alphabet, least length.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::marks::{Marks, Piece};
 use super::values;
@@ -160,6 +162,21 @@ const FORMS: &[(Of, usize, &[&str])] = &[
     (Of::Plain, 36, &["ntn_", "secret_"]),
 ];
 
+type Form = (&'static [u8], Of, usize);
+
+/// The same: what begins with a byte is looked up at every place where a token may begin.
+static BY_FIRST_BYTE: LazyLock<BTreeMap<u8, Vec<Form>>> = LazyLock::new(|| {
+    let mut forms: BTreeMap<u8, Vec<Form>> = BTreeMap::new();
+    for (of, least, prefixes) in FORMS {
+        for prefix in *prefixes {
+            if let Some(first) = prefix.as_bytes().first() {
+                forms.entry(*first).or_default().push((prefix.as_bytes(), *of, *least));
+            }
+        }
+    }
+    forms
+});
+
 /// Marks every known token in a piece.
 pub(super) fn mark(piece: &Piece<'_>, marks: &mut Marks) {
     let text = piece.text;
@@ -202,14 +219,12 @@ fn run(piece: &Piece<'_>, from: usize, of: Of) -> (usize, bool) {
 fn token_at(piece: &Piece<'_>, place: usize) -> Option<usize> {
     let rest = piece.text.get(place..)?;
     let first = rest.first()?;
-    for (of, least, prefixes) in FORMS {
-        for prefix in *prefixes {
-            if prefix.as_bytes().first() == Some(first) && rest.starts_with(prefix.as_bytes()) {
-                let from = place.saturating_add(prefix.len());
-                let (end, is_cut) = run(&looked(piece, place), from, *of);
-                if end.saturating_sub(from) >= *least || is_cut && end > from {
-                    return Some(run(piece, from, *of).0);
-                }
+    for (prefix, of, least) in BY_FIRST_BYTE.get(first).map(Vec::as_slice).unwrap_or_default() {
+        if rest.starts_with(prefix) {
+            let from = place.saturating_add(prefix.len());
+            let (end, is_cut) = run(&looked(piece, place), from, *of);
+            if end.saturating_sub(from) >= *least || is_cut && end > from {
+                return Some(run(piece, from, *of).0);
             }
         }
     }
