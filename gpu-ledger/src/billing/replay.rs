@@ -165,9 +165,11 @@ fn agree(booked: &Report, would_be: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Which of a line's two bills.
+type Side = fn(&mut ReplayLine) -> &mut Billed;
+
 fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
     let mut lines: BTreeMap<&str, ReplayLine> = BTreeMap::new();
-    type Side = fn(&mut ReplayLine) -> &mut Billed;
     let sides: [(&Report, Side); 2] =
         [(booked, |line| &mut line.booked), (would_be, |line| &mut line.would_be)];
     for (report, side) in sides {

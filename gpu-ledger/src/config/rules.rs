@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::file::read_bounded;
+use crate::argv::CmdlineMode;
 use crate::attribution::rules::{ArgvNotStored, FILE_BYTES_MAX, Faults, RuleSet};
 
 /// Where the rules lie unless the configuration names another file.
@@ -80,11 +81,11 @@ impl Rules {
         }
     }
 
-    /// Refuses rules that look at arguments, where the mode of this name stores none.
+    /// Refuses rules that look at arguments, where none are stored.
     ///
     /// # Errors
     /// The first such rule.
-    pub fn refuse_argv(&self, mode: &'static str) -> Result<(), RulesError> {
+    pub fn refuse_argv(&self, mode: CmdlineMode) -> Result<(), RulesError> {
         let path = || self.path.clone().unwrap_or_default();
         self.set.refuse_argv(mode).map_err(|cause| RulesError::NotStored { path: path(), cause })
     }
@@ -110,7 +111,11 @@ mod tests {
         let rules = Rules::read(&path).unwrap();
         assert_eq!((rules.set.len(), rules.path.as_deref()), (1, Some(&*path)));
         assert!(
-            rules.refuse_argv("none").unwrap_err().to_string().contains("rules.toml:3:1: rule 1")
+            rules
+                .refuse_argv(CmdlineMode::None)
+                .unwrap_err()
+                .to_string()
+                .contains("rules.toml:3:1: rule 1")
         );
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = { regex = '(' }\n").unwrap();
         let error = Rules::read(&path).unwrap_err().to_string();

@@ -47,6 +47,7 @@ use self::index::Index;
 use self::key::{Field, Key, Seen};
 use self::pattern::Pattern;
 use super::Subject;
+use crate::argv::CmdlineMode;
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
 use crate::settlement::RuleId;
@@ -125,8 +126,8 @@ pub struct ArgvUse {
 pub struct ArgvNotStored {
     /// The rule.
     pub at: ArgvUse,
-    /// The mode, as it is written.
-    pub mode: &'static str,
+    /// The mode.
+    pub mode: CmdlineMode,
 }
 
 impl RuleSet {
@@ -204,12 +205,15 @@ impl RuleSet {
         conditions.find(|one| matches!(one.key, Key::Label(_))).map(|one| one.place)
     }
 
-    /// Refuses rules that look at arguments, where the mode of this name stores none.
+    /// Refuses rules that look at arguments, where none are stored.
     ///
     /// # Errors
     /// The first such rule.
-    pub fn refuse_argv(&self, mode: &'static str) -> Result<(), ArgvNotStored> {
-        self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+    pub fn refuse_argv(&self, mode: CmdlineMode) -> Result<(), ArgvNotStored> {
+        match (mode, self.uses_argv()) {
+            (CmdlineMode::None | CmdlineMode::Exe, Some(at)) => Err(ArgvNotStored { at, mode }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What matches, and what the account is called then.
 
 use super::*;
+use crate::argv::CmdlineMode;
 use crate::attribution::rules::ACCOUNT_CHARS_MAX;
 
 fn one(condition: &str) -> RuleSet {
@@ -116,12 +117,13 @@ fn rules_that_look_at_arguments_are_named() {
     let set = rules(
         "[[rule]]\naccount = \"a\"\nprogram = \"x\"\n[[rule]]\naccount = \"b\"\nexe = \"x\"\nargv = \"y\"\n",
     );
-    let error = set.refuse_argv("none").unwrap_err();
+    let error = set.refuse_argv(CmdlineMode::None).unwrap_err();
     assert_eq!((error.at.rule.0, error.at.place.line, error.at.key), (2, 7, "argv"));
     let text = error.to_string();
     assert!(text.starts_with("7:1: rule 2 looks at `argv`, and argv mode \"none\""), "{text}");
-    assert!(one("command_line = \"y\"").refuse_argv("exe").is_err());
-    assert!(one("program = \"y\"").refuse_argv("none").is_ok());
+    assert!(one("command_line = \"y\"").refuse_argv(CmdlineMode::Exe).is_err());
+    assert!(one("command_line = \"y\"").refuse_argv(CmdlineMode::Redacted).is_ok());
+    assert!(one("program = \"y\"").refuse_argv(CmdlineMode::None).is_ok());
 }
 
 #[test]
