@@ -20,6 +20,14 @@ use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{NamelessReason, Observed, UnknownReason};
 use tempfile::TempDir;
 
+// The attributes say to the lints what cargo already knows.
+#[cfg(test)]
+#[path = "bill/focus.rs"]
+mod focus;
+#[cfg(test)]
+#[path = "support/skip.rs"]
+mod skip;
+
 const HOUR_MS: u64 = 3_600_000;
 
 /// A journal of the last four hours: an hour of `ollama`, ten minutes of `whisper`, and what else is
@@ -122,7 +130,7 @@ impl Host {
             basis: name.map(|_| Basis::Exec),
             flags: BTreeSet::new(),
             dispute: None,
-            asleep: None,
+            asleep: Some(Ms(0)),
             busy: None,
             memory_peak: Some(Bytes(1 << 30)),
             opened: None,

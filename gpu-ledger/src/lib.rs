@@ -27,6 +27,7 @@
 //! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
+//! | [`prices`] | what an hour costs and since when; exact amounts | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
@@ -81,6 +82,7 @@ pub mod naming;
 mod observer;
 mod output;
 pub mod place;
+pub mod prices;
 #[cfg(test)]
 mod random;
 pub mod rendering;

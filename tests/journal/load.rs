@@ -187,6 +187,7 @@ fn bill(dir: &StateDir, from_ms: u64, to_ms: u64) {
         share: SharePolicy::None,
         gpus: Vec::new(),
         accounts: Vec::new(),
+        prices: None,
     };
     let outside = source.outside(&ledger).unwrap();
     let report = report(&ledger, &ask, head, &outside).unwrap();

@@ -29,7 +29,7 @@ use self::rules::{RuleSet, Ruled};
 use crate::argv::{CmdlineMode, redact_word, stored};
 use crate::identity::{Program, User, argv_words};
 use crate::kernel::{Argv, LoginUid};
-use crate::place::Container;
+use crate::place::Place;
 use crate::settlement::Account;
 
 /// What users and containers are called. Whoever fills it does so beside the join, which never waits.
@@ -37,8 +37,9 @@ pub trait Directory: Send + Sync + fmt::Debug {
     /// A user's name; `None` where there is none, or nobody has looked yet.
     fn user(&self, uid: u32) -> Option<Arc<str>>;
 
-    /// What the runtime calls a container; `None` where it was not to be had, or nobody has answered yet.
-    fn container(&self, container: &Container) -> Option<Arc<ContainerNames>>;
+    /// What the runtime calls the container of a place; `None` where it was not to be had, nobody has answered
+    /// yet, or there is none. Whose the place is says whose runtime may tell.
+    fn container(&self, place: &Place) -> Option<Arc<ContainerNames>>;
 
     /// What ollama calls its blobs, as far as that was to be had.
     fn blobs(&self) -> Arc<Blobs> {
@@ -55,7 +56,7 @@ impl Directory for Nameless {
         None
     }
 
-    fn container(&self, _: &Container) -> Option<Arc<ContainerNames>> {
+    fn container(&self, _: &Place) -> Option<Arc<ContainerNames>> {
         None
     }
 }
@@ -144,10 +145,10 @@ impl Attributor {
         Users { real: name(user.uid), effective: name(user.euid), login: name(login) }
     }
 
-    /// What the runtime calls a container.
+    /// What the runtime calls the container of a place.
     #[must_use]
-    pub fn container(&self, container: &Container) -> Option<Arc<ContainerNames>> {
-        self.directory.container(container)
+    pub fn container(&self, place: &Place) -> Option<Arc<ContainerNames>> {
+        self.directory.container(place)
     }
 
     /// On whose account a process stands.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::*;
 use crate::identity::{ImageContent, Program};
 use crate::kernel::{Argv, ArgvState};
-use crate::place::{Job, Place, Pod, Qos, Runtime, Scheduler};
+use crate::place::{Container, Job, Place, Pod, Qos, Runtime, Scheduler};
 use crate::unit::GpuUuid;
 
 /// A program, as its arguments name it.

@@ -48,6 +48,7 @@ pub(crate) struct Row {
     pub(crate) busy: Option<(u64, u64)>,
     pub(crate) peak_mib: Option<u64>,
     pub(crate) uid: Option<u32>,
+    pub(crate) asleep_ms: Option<u64>,
 }
 
 impl Row {
@@ -63,6 +64,7 @@ impl Row {
             busy: Some((held_ms / 10, held_ms / 5)),
             peak_mib: Some(512),
             uid: Some(1_000),
+            asleep_ms: Some(0),
         }
     }
 }
@@ -235,7 +237,7 @@ impl Journal {
             basis,
             flags: BTreeSet::new(),
             dispute: row.dispute,
-            asleep: Some(Ms::ZERO),
+            asleep: row.asleep_ms.map(Ms),
             busy: row.busy.map(|(low, high)| Busy {
                 low: Ms(low),
                 high: Ms(high),

@@ -14,6 +14,7 @@
 mod blind;
 mod by;
 mod chosen;
+pub mod focus;
 mod intervals;
 pub mod ledger;
 mod line;
@@ -153,6 +154,12 @@ pub enum BillError {
         /// The lines there are.
         known: String,
     },
+    /// A bill in money without prices.
+    #[error(
+        "--format focus is a bill in money, and no prices were given; give --prices FILE, or write \
+         /etc/gpu-ledger/prices.toml"
+    )]
+    NoPrices,
     /// A dimension that does not exist.
     #[error("a bill cannot be made by {0:?}; use one of {words}", words = By::words())]
     UnknownDimension(String),
@@ -169,6 +176,7 @@ impl BillError {
             self,
             Self::NoSuchGpu { .. }
                 | Self::NoSuchLine { .. }
+                | Self::NoPrices
                 | Self::UnknownDimension(_)
                 | Self::UnknownSharePolicy(_)
         )

@@ -28,6 +28,14 @@ pub(super) fn split_by_process(bill: &mut Bill<LineKey>, books: &[GpuBooks<LineK
     }
 }
 
+/// How long each of settled time, and of what open rows would add to it by settling, no other process held
+/// the GPU.
+pub(super) fn by_process(period: Span, books: &GpuBooks<LineKey>) -> (Ms, Ms) {
+    let unions = unions(period, &books.holdings(), &books.uncovered);
+    let open = unions.settled_or_open.alone.0.saturating_sub(unions.settled.alone.0);
+    (unions.settled.alone, Ms(open))
+}
+
 /// The unions of the holdings that have an identity.
 #[derive(Clone, Copy, Debug)]
 struct Unions {

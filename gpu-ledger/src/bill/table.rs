@@ -249,7 +249,7 @@ fn or_unknown(value: Option<impl ToString>) -> String {
 const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
 
 /// A stranger's name as a cell.
-fn text(name: &str, is_raw: bool) -> String {
+pub(super) fn text(name: &str, is_raw: bool) -> String {
     if is_raw {
         return name.to_owned();
     }

@@ -4,10 +4,12 @@
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
 mod journal;
+mod prices;
 mod replay;
 mod socket;
 
 pub use journal::JournalFiles;
+pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
 pub use socket::JournalSocket;
 
@@ -19,7 +21,9 @@ use jiff::tz::TimeZone;
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{ALL, Asked, Standpoint, moment_of};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
-use crate::bill::{By, SharePolicy, Totals, chosen_gpus, journal_line, table, text};
+use crate::bill::{
+    BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
+};
 use crate::clock::Clock;
 use crate::output::{self, Output};
 use crate::rendering::json;
@@ -58,6 +62,11 @@ pub enum Format {
         /// Without guarding a spreadsheet against names that are formulas.
         is_raw: bool,
     },
+    /// The bill in money, in the columns of FOCUS.
+    Focus {
+        /// Without guarding a spreadsheet against names that are formulas.
+        is_raw: bool,
+    },
     /// The seed's one line.
     Line,
 }
@@ -75,6 +84,8 @@ pub struct BillOptions {
     pub gpus: Vec<String>,
     /// Only lines of these names.
     pub accounts: Vec<String>,
+    /// Where prices are.
+    pub prices: PricesAt,
     /// The form.
     pub format: Format,
     /// Where it goes; stdout where nothing is named.
@@ -91,6 +102,10 @@ pub struct BillOptions {
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
+    let prices = options.prices.read(&options.zone)?;
+    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
+        return Err(BillError::NoPrices.into());
+    }
     let output = Output::open(options.output.clone(), true)?;
     let (asked, mut standpoint) = (asked(options), standpoint(options));
     let mut ledger = Ledger::for_bill_by(options.by);
@@ -112,20 +127,25 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         share: options.share,
         gpus: chosen_gpus(&ledger, &options.gpus)?,
         accounts: options.accounts.clone(),
+        prices,
     };
     let report = report(&ledger, &ask, head, &outside)?;
     let page = match options.format {
         Format::Table => text::render(&report),
         Format::Json => json(&report)?,
         Format::Csv { is_raw } => table::csv(&report, is_raw)?,
+        Format::Focus { is_raw } => focus::csv(&report, is_raw)?,
         Format::Line => line(&ledger, &report),
     };
     if let Err(error) = output.write(&page) {
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
     }
-    if matches!(options.format, Format::Csv { .. } | Format::Line) {
+    if matches!(options.format, Format::Csv { .. } | Format::Focus { .. } | Format::Line) {
         for note in notes(&report) {
+            output::complain(&note);
+        }
+        if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
             output::complain(&note);
         }
     }

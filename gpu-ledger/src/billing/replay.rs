@@ -124,6 +124,7 @@ pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<R
         share: SharePolicy::None,
         gpus: Vec::new(),
         accounts: Vec::new(),
+        prices: None,
     };
     let head = Head { seq: read.end.head.seq, hash: read.end.head.hash };
     let of = |ledger: &Ledger| report(ledger, &ask, head, &Outside::default());

@@ -9,7 +9,7 @@ use super::Usage;
 use super::place::Place;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format, JournalFiles, JournalSocket};
+use crate::billing::{self, BillOptions, Format, JournalFiles, JournalSocket, PricesAt};
 use crate::clock::Clock;
 use crate::daemon::ClientError;
 use crate::journal::store::{StateDir, StoreError};
@@ -23,6 +23,13 @@ all, every other user their own lines.\n\
 open (accrued, not booked) or no-driver-row (never billed). Period, statement of each GPU, gaps, totals and \
 what is UNKNOWN are in --format table and json. Of csv and line stderr says where the driver is simulated, \
 something was left out, or not everything is known; the exit status is the same in every form.\n\
+With --prices there is an amount for every account, GPU, meter and state: exact until it is written with four digits, \
+and a total is the sum of the amounts as written. Held hours are what is booked; open and free hours, and what is \
+sampled (busy, memory), have lines of their own and are in no booked total. Without a price for it an amount is UNKNOWN, \
+and never 0. Named a --share policy, shared time is priced as the policy divides it. units/prices.toml shows a file.\n\
+--format focus has a row for each such line. BilledCost and EffectiveCost are what is booked, and 0 of what is not; \
+ListCost and ContractedCost are the amount in any case. What is UNKNOWN is null there, which FOCUS does not allow: \
+a bill on which nothing is, passes.\n\
 --format line is `TIME gpu-ledger: ACCOUNT MS ACCOUNT MS TOTAL MS`, largest first: the plain sum of spans, which \
 overlap where processes did. A blank within a name is written \\x20, a byte that is not printable \\xHH, a \
 backslash \\\\; an account called like a word of ours (unattributed, TOTAL) is quoted.\n\
@@ -59,7 +66,11 @@ pub(super) struct Bill {
     /// Only the line of this name (may be given again); the bill says what it left out
     #[arg(long = "account", value_name = "NAME")]
     accounts: Vec<String>,
-    /// The form; line is one line of what was booked in the period, and without --since, --until and --period of
+    /// What hours cost, by GPU, meter and time (default: the configured file, else /etc/gpu-ledger/prices.toml where
+    /// it exists); the bill is then also one in money
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// The form; focus is the bill in money in the columns of FOCUS 1.0 (CSV); line is one line of what was booked in the period, and without --since, --until and --period of
     /// all that ever was, as the daemon logs it
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: Form,
@@ -81,6 +92,7 @@ enum Form {
     Table,
     Json,
     Csv,
+    Focus,
     Line,
 }
 
@@ -128,9 +140,11 @@ pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
 }
 
 fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
-    if bill.csv_raw && bill.format != Form::Csv {
-        return Err(Usage("--csv-raw is about CSV; add --format csv".to_owned()).into());
+    if bill.csv_raw && !matches!(bill.format, Form::Csv | Form::Focus) {
+        return Err(Usage("--csv-raw is about CSV; add --format csv or focus".to_owned()).into());
     }
+    let prices =
+        bill.place.prices(bill.prices.as_ref())?.map_or(PricesAt::Default, PricesAt::Named);
     let zone = if bill.utc {
         TimeZone::UTC
     } else {
@@ -142,10 +156,12 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         share: bill.share,
         gpus: bill.gpus,
         accounts: bill.accounts,
+        prices,
         format: match bill.format {
             Form::Table => Format::Table,
             Form::Json => Format::Json,
             Form::Csv => Format::Csv { is_raw: bill.csv_raw },
+            Form::Focus => Format::Focus { is_raw: bill.csv_raw },
             Form::Line => Format::Line,
         },
         output: bill.output,

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 ///
 /// # Errors
 /// It cannot be read, or is nothing that can be read again.
-pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // A pipe that nobody writes to would keep the daemon waiting, and be empty when it is read again.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);

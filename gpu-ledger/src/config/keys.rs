@@ -89,6 +89,12 @@ pub const KEYS: &[Key] = &[
         text: |config| Some(config.log.clone()),
     },
     Key {
+        path: "prices",
+        takes: PATH,
+        needs_restart: false,
+        text: |config| config.prices.as_ref().map(|path| path.display().to_string()),
+    },
+    Key {
         path: "journal.queue_length",
         takes: "a whole number from 64 to 1048576",
         needs_restart: true,

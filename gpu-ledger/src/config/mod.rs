@@ -19,6 +19,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+pub(crate) use file::read_bounded;
 pub use keys::{KEYS, Key};
 pub use reload::{Change, Reload};
 pub use rules::{RULES_DEFAULT, Rules, RulesError};
@@ -60,6 +61,9 @@ pub struct Config {
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     #[serde(deserialize_with = "values::log_filter")]
     pub log: String,
+    /// The file of prices; the default one, where it exists, where there is none. Read by `bill` alone.
+    #[serde(deserialize_with = "values::absolute_or_none")]
+    pub prices: Option<PathBuf>,
     /// The journal's limits.
     pub journal: JournalLimits,
     /// Where meters go.
@@ -140,6 +144,7 @@ impl Default for Config {
             on_loss: OnLoss::Record,
             names_socket: Some(PathBuf::from(crate::naming::SOCKET_DEFAULT)),
             log: "info".to_owned(),
+            prices: None,
             journal: JournalLimits::default(),
             metrics: MetricsOutlets::default(),
             socket: SocketPlace::default(),
@@ -227,7 +232,7 @@ impl Config {
     /// The configuration in a file; keys that it does not name have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let failed = |cause| ConfigError::Read { path: path.to_path_buf(), cause };
-        let bytes = file::read_bounded(path, BYTES_MAX.saturating_add(1)).map_err(failed)?;
+        let bytes = read_bounded(path, BYTES_MAX.saturating_add(1)).map_err(failed)?;
         if u64::try_from(bytes.len()).map_or(true, |length| length > BYTES_MAX) {
             return Err(ConfigError::TooLarge { path: path.to_path_buf() });
         }

@@ -41,6 +41,7 @@ impl Reload {
         next.mark_interval = wanted.mark_interval;
         next.on_loss = wanted.on_loss;
         next.log.clone_from(&wanted.log);
+        next.prices.clone_from(&wanted.prices);
         next.metrics.textfile.clone_from(&wanted.metrics.textfile);
         next.metrics.interval = wanted.metrics.interval;
         next.socket.group.clone_from(&wanted.socket.group);

@@ -11,6 +11,7 @@ use super::fresh::Fresh;
 use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
+use super::request::Call;
 use super::resumed::ResumedMeters;
 use super::rules::InForce;
 use super::socket::{CALLS_MAX, Socket, SocketError};
@@ -59,10 +60,7 @@ impl Daemon {
         // Its thread ends with the process alone.
         let tell = move |entered| drop(sums.send(entered));
         let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
-        let group = Arc::new(Mutex::new(config.socket.group.clone()));
-        let (caller, calls) = mpsc::channel(CALLS_MAX);
-        let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
-        let socket = socket.inspect_err(tell_deaf).ok();
+        let (group, calls, socket) = listening(&config, dir);
         let mut daemon = Self {
             options: options.clone(),
             marks: every(config.mark_interval),
@@ -134,6 +132,17 @@ impl Daemon {
         self.observer.want_reads(true, true);
         self.turn(None)
     }
+}
+
+/// Begins to listen; where that fails, everything is booked all the same.
+fn listening(
+    config: &Config,
+    dir: StateDir,
+) -> (Arc<Mutex<String>>, mpsc::Receiver<Call>, Option<Socket>) {
+    let group = Arc::new(Mutex::new(config.socket.group.clone()));
+    let (caller, calls) = mpsc::channel(CALLS_MAX);
+    let socket = Socket::listen(&config.socket.path, Arc::clone(&group), dir, caller);
+    (group, calls, socket.inspect_err(tell_deaf).ok())
 }
 
 /// Begins to sum, with the counters where the page of an earlier run left them.

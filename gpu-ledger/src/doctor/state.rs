@@ -12,7 +12,6 @@ use super::{Area, Check, Status};
 use crate::clock::Clock;
 use crate::daemon::{Client, ClientError};
 use crate::naming::{AskError, Question, ask};
-use crate::place::Container;
 
 /// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -108,13 +107,7 @@ pub(super) fn names(socket: Option<&Path>, clock: &Clock) -> Check {
     let place = socket.display();
     let amiss = |status, cause: String| Check::new(Area::State, check, status, cause);
     let ids = "containers go by their ids";
-    let nobodys = Container { runtime: None, id: "0".repeat(64).into() };
-    // An id of zeroes is an id.
-    let Some(question) = Question::about(&nobodys, None) else {
-        return amiss(Status::Unknown, format!("nothing was asked at {place}"))
-            .with_remedy("see names_socket in the configuration");
-    };
-    match ask(socket, &question, clock) {
+    match ask(socket, &Question::about_nobody(), clock) {
         Ok(_) => Check::ok(Area::State, check, format!("names of containers are told at {place}")),
         Err(AskError::Absent { cause, .. }) => amiss(
             Status::Warn,

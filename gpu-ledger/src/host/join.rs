@@ -176,7 +176,7 @@ impl Host {
         let cgroups = self.named_cgroups(process.cgroups);
         let paths: Vec<&[u8]> = cgroups.iter().filter_map(|one| one.path.as_deref()).collect();
         let place = Place::of(paths.iter().copied());
-        let names = place.container.as_ref().and_then(|one| self.attributor.container(one));
+        let names = self.attributor.container(&place);
         let users = self.attributor.users(process.image.user);
         let above: Vec<AncestorSubject<'_>> =
             ancestors.iter().map(|one| AncestorSubject { program: one.program.as_ref() }).collect();

@@ -118,19 +118,19 @@ pub(super) fn read_answer(line: &[u8]) -> Result<Option<ContainerNames>, String>
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Option<Arc<str>> {
-        Some(Arc::from(text))
+    fn text(text: &str) -> Arc<str> {
+        Arc::from(text)
     }
 
     #[test]
     fn names_come_out_as_they_went_in() {
         let names = ContainerNames {
-            name: text("web \"1\"\n"),
-            image: text("team/demo:1.0"),
-            compose_project: text("shop"),
+            name: Some(text("web \"1\"\n")),
+            image: Some(text("team/demo:1.0")),
+            compose_project: Some(text("shop")),
             compose_service: None,
-            pod: text("p"),
-            namespace: text("n"),
+            pod: Some(text("p")),
+            namespace: Some(text("n")),
             labels: BTreeMap::from([("a".into(), "1".into()), ("b".into(), "".into())]),
         };
         let line = answer(Some(&names));
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(read_answer(refusal("no").as_bytes()), Err("no".to_owned()));
         // What a later helper adds does no harm.
         let more = br#"{"version":1,"names":{"name":"a","more":1},"x":2}"#;
-        assert_eq!(read_answer(more).unwrap().unwrap().name, text("a"));
+        assert_eq!(read_answer(more).unwrap().unwrap().name, Some(text("a")));
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Which container is asked about, and the line by which the helper is asked.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::attribution::ContainerNames;
-use crate::place::{Container, Runtime};
+use crate::place::{Container, Place, Runtime};
 
 /// Bytes of a question's line without its end: two words and a uid.
 pub const QUESTION_BYTES_MAX: usize = 192;
@@ -26,9 +25,8 @@ const RUNTIMES: [Runtime; 7] = [
     Runtime::Nomad,
 ];
 
-/// A container that somebody wants named. Two questions about the same container are one, whoever its owner is
-/// taken for.
-#[derive(Clone, Debug)]
+/// A container that somebody wants named.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Question {
     runtime: Option<Runtime>,
     id: Arc<str>,
@@ -58,13 +56,24 @@ pub enum QuestionError {
 }
 
 impl Question {
-    /// About a container; `owner`: whose user manager it runs under. `None` where what its group is called is
-    /// no id.
+    /// About the container of a place. `None` where there is none, its group bears no id, or bears the only name
+    /// that there is.
     #[must_use]
-    pub fn about(container: &Container, owner: Option<u32>) -> Option<Self> {
-        let Container { runtime, id } = container;
-        let owner = owner.filter(|uid| *uid != u32::MAX);
-        is_id(id).then(|| Self { runtime: *runtime, id: Arc::clone(id), owner })
+    pub fn about(place: &Place) -> Option<Self> {
+        let Container { runtime, id } = place.container.as_ref()?;
+        if !is_id(id) || named_by_its_group(*runtime, id).is_some() {
+            return None;
+        }
+        // Below a user's manager that user makes the groups; in a session root alone does.
+        let is_users = place.unit.as_deref().is_some_and(|unit| unit.starts_with("user@"));
+        let owner = place.owner_uid.filter(|_| is_users);
+        Some(Self { runtime: *runtime, id: Arc::clone(id), owner })
+    }
+
+    /// About a container that no runtime has: to see whether anybody answers.
+    #[must_use]
+    pub fn about_nobody() -> Self {
+        Self { runtime: None, id: "0".repeat(64).into(), owner: None }
     }
 
     /// From a line without its end.
@@ -131,26 +140,6 @@ impl fmt::Display for Question {
             Some(owner) => write!(f, " {owner}"),
             None => Ok(()),
         }
-    }
-}
-
-impl PartialEq for Question {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Question {}
-
-impl PartialOrd for Question {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Question {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.runtime, &self.id).cmp(&(other.runtime, &other.id))
     }
 }
 
@@ -225,20 +214,26 @@ mod tests {
     #[test]
     fn a_group_that_bears_no_id_is_not_asked_about() {
         let about = |id: &str| {
-            let container = Container { runtime: Some(Runtime::Docker), id: id.into() };
-            Question::about(&container, Some(1_000))
+            let container = Some(Container { runtime: Some(Runtime::Docker), id: id.into() });
+            Question::about(&Place { container, ..Place::default() })
         };
-        assert!(about(ID).is_some());
+        assert!(about(ID).is_some() && Question::about(&Place::default()).is_none());
         for id in ["", "..", "a b", "a\nb", "a/b"] {
             assert!(about(id).is_none(), "{id:?}");
         }
     }
 
+    /// Else anybody's group with the id of the system's container would go by its name.
     #[test]
-    fn two_questions_about_a_container_are_one() {
-        let parse = |line: &str| Question::parse(line).unwrap();
-        assert_eq!(parse("docker a 1000"), parse("docker a"));
-        assert_ne!(parse("docker a"), parse("podman a"));
-        assert_ne!(parse("docker a"), parse("docker b"));
+    fn a_container_below_a_users_manager_is_that_users_and_one_of_a_session_the_systems() {
+        let asked = |above: &str| {
+            let path = format!("/user.slice/user-1000.slice/{above}/libpod-{ID}.scope");
+            Question::about(&Place::of([path.as_bytes()])).unwrap()
+        };
+        assert_eq!(asked("user@1000.service/user.slice").to_string(), format!("podman {ID} 1000"));
+        assert_eq!(asked("session-3.scope").to_string(), format!("podman {ID}"));
+        assert_ne!(asked("session-3.scope"), asked("user@1000.service"));
+        let lxc = Place::of([b"/lxc.payload.web".as_slice()]);
+        assert!(lxc.container.is_some() && Question::about(&lxc).is_none());
     }
 }

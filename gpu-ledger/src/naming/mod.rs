@@ -39,7 +39,7 @@ use crate::attribution::{ContainerNames, Directory};
 use crate::clock::Clock;
 use crate::identity::{CgroupPaths, Snapshot};
 use crate::kernel::{Event, LoginUid, Subject};
-use crate::place::{Container, Place};
+use crate::place::Place;
 
 /// Names of users that are remembered.
 pub const USERS_MAX: usize = 4_096;
@@ -146,13 +146,8 @@ impl Naming {
         let now = self.clock.now().boot;
         self.users.look_at_all(users, now);
         let Some(containers) = &self.containers else { return };
-        let questions = groups.into_iter().filter_map(|path| {
-            let place = Place::of([path]);
-            let container = place.container.as_ref()?;
-            let is_named = asked::named_by_its_group(container.runtime, &container.id).is_some();
-            if is_named { None } else { Question::about(container, place.owner_uid) }
-        });
-        containers.look_at_all(questions, now);
+        let questions = groups.into_iter().map(|path| Question::about(&Place::of([path])));
+        containers.look_at_all(questions.flatten(), now);
     }
 }
 
@@ -161,11 +156,12 @@ impl Directory for Naming {
         self.users.look(&uid, self.clock.now().boot)
     }
 
-    fn container(&self, container: &Container) -> Option<Arc<ContainerNames>> {
+    fn container(&self, place: &Place) -> Option<Arc<ContainerNames>> {
+        let container = place.container.as_ref()?;
         if let Some(names) = asked::named_by_its_group(container.runtime, &container.id) {
             return Some(Arc::new(names));
         }
-        let question = Question::about(container, None)?;
+        let question = Question::about(place)?;
         self.containers.as_ref()?.look(&question, self.clock.now().boot)
     }
 }
@@ -244,8 +240,9 @@ impl AsksHelper {
             Ok(Some(names)) => Answer::Found(Arc::new(names)),
             Ok(None) => Answer::Unfound,
             Err(error @ (AskError::Absent { .. } | AskError::Denied { .. })) => {
+                // No lack of what was asked for: whoever wants names sets the helper up.
                 if !was_absent {
-                    tracing::warn!("containers go by their ids: {error}");
+                    tracing::info!("containers go by their ids: {error}");
                 }
                 Answer::Absent
             }

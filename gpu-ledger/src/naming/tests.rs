@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::kernel::{CgroupId, CgroupMade, Exit, Fork, ProcessKey};
-use crate::place::Runtime;
+use crate::place::{Container, Runtime};
 use crate::support::PATIENCE;
 use crate::unit::{BootNs, Pid};
 
@@ -51,8 +51,9 @@ fn question() -> Question {
     Question::parse(&format!("docker {ID}")).unwrap()
 }
 
-fn container(id: &str) -> Container {
-    Container { runtime: Some(Runtime::Docker), id: id.into() }
+fn container(id: &str) -> Place {
+    let container = Some(Container { runtime: Some(Runtime::Docker), id: id.into() });
+    Place { container, ..Place::default() }
 }
 
 /// What comes sooner or later.
@@ -90,9 +91,11 @@ fn a_container_is_nameless_at_first_and_named_when_the_helper_has_answered() {
         (Some("web1"), Some("team/demo:1.0"))
     );
     // A name that the group bears needs nobody.
-    let lxc = Container { runtime: Some(Runtime::Lxc), id: "any name".into() };
+    let lxc = Some(Container { runtime: Some(Runtime::Lxc), id: "any name".into() });
+    let lxc = Place { container: lxc, ..Place::default() };
     assert_eq!(naming.container(&lxc).unwrap().name.as_deref(), Some("any name"));
     assert_eq!(naming.container(&container("../x")), None);
+    assert_eq!(naming.container(&Place::default()), None);
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn a_helper_that_answers_is_understood() {
 
 #[test]
 fn a_helper_that_does_not_answer_is_given_up() {
-    let long = [b'x'; 1 << 18];
+    let long = vec![b'x'; 1 << 18];
     let broken: [(&str, Fake); 6] = [
         (
             "none in 500ms",
@@ -286,7 +289,7 @@ fn the_helper_answers_one_line_with_one_line() {
         (b"\n", "ask with one line"),
         (b"", "ask with one line"),
         (b"docker \xff\xfe\n", "ask with one line"),
-        (&[b'a'; 100_000], "at most 192 bytes"),
+        (&vec![b'a'; 100_000], "at most 192 bytes"),
     ] {
         let answer: serde_json::Value = serde_json::from_str(&answered(asked)).unwrap();
         let told = answer["error"].as_str().unwrap();

@@ -6,6 +6,7 @@ use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
 use super::left_out::{Whole, filter};
 use super::lifetimes::{Class, Classes};
+use super::priced;
 use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine,
     Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
@@ -19,6 +20,7 @@ use crate::bill::{
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
 use crate::journal::entry::OpenKind;
+use crate::prices::PriceList;
 use crate::settlement::{Account as AccountOf, SettlementId};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::NamelessReason;
@@ -39,6 +41,8 @@ pub struct Ask {
     pub gpus: Vec<GpuUuid>,
     /// Only lines of these names; all where there is none.
     pub accounts: Vec<String>,
+    /// What hours cost; nothing is priced without.
+    pub prices: Option<PriceList>,
 }
 
 /// The end of the journal that the ledger was made from.
@@ -116,6 +120,7 @@ pub fn report(
         settlements_total: bill.settlements_total,
         span_ms_total: bill.span_ms_total,
         undivided_ms: shares.undivided,
+        priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
     };
@@ -131,6 +136,13 @@ pub fn report(
     };
     let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
     report.unknown = unknown(&report, missing, doubted.collect());
+    if let Some(prices) = &ask.prices {
+        let (sampled, users) = (found.by_gpu.as_slice(), &outside.users);
+        let source = priced::Source { ledger, ask, cut: &cut, bill: &bill, sampled, users };
+        let in_money = priced::priced(&source, prices)?;
+        report.unknown.extend(priced::unknown(&in_money));
+        report.priced = Some(in_money);
+    }
     let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
     filter(&mut report, ask, &whole)?;
     Ok(report)
@@ -164,6 +176,7 @@ fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
         since: moment(period.from_ms()),
         until: moment(period.to_ms()),
         zone: zone_name(&ask.period.zone),
+        span: period,
         local: [local(period.from_ms()), local(period.to_ms())],
         local_as_of: ledger.as_of_ms().map(local),
         length_ms: period.length(),
@@ -201,6 +214,8 @@ fn bill_id(
     let text = only_uid.map_or(text.clone(), |uid| format!("{text}{uid}\n"));
     let beyond = ask.period.beyond_now;
     let text = beyond.map_or(text.clone(), |beyond| format!("{text}now {}\n", beyond.now_ms));
+    let prices = ask.prices.as_ref();
+    let text = prices.map_or(text.clone(), |prices| format!("{text}prices {}\n", prices.digest()));
     sha256(text.as_bytes()).to_string().chars().take(16).collect()
 }
 

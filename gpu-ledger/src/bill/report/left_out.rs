@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assemble::{UNATTRIBUTED, placed};
 use super::lifetimes::{Class, Classes};
+use super::priced::totals;
 use super::{Ask, LeftOut, Report};
 use crate::bill::chosen::refuse_unknown_lines;
 use crate::bill::ledger::{Cut, counts};
@@ -88,6 +89,10 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
     let rowless = extracted(&mut report.no_driver_row, |one| is_wanted(one.line));
     if let Some(settlements) = &mut report.settlements {
         settlements.retain(|one| is_wanted(one.line));
+    }
+    if let (Some(priced), false) = (&mut report.priced, ask.accounts.is_empty()) {
+        priced.lines.retain(|line| line.line.is_some_and(is_wanted));
+        totals(priced)?;
     }
     if !ask.accounts.is_empty() {
         report.lifetime_classes = whole.classes(whole.bill.period, is_wanted).lines();

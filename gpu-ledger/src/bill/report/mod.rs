@@ -8,10 +8,13 @@ mod coverage;
 mod evidence;
 mod left_out;
 mod lifetimes;
+mod priced;
 mod reading;
 
+use assemble::UNATTRIBUTED;
 pub use assemble::{Ask, Head, Outside, report};
 pub use lifetimes::{Class, LifetimeClass};
+pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
 pub use reading::{Proven, Reading, ReadingLine, Through};
 
 use serde::Serialize;
@@ -21,7 +24,7 @@ use std::sync::Arc;
 
 use crate::bill::LineKey;
 use crate::identity::Basis;
-use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
+use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
 
 /// The word in the `format` field.
@@ -86,6 +89,8 @@ pub struct Report {
     /// Shared time that the policy could not divide, or that fell on a holder who is on no line (disputed,
     /// or open without a name); null where no policy was asked for.
     pub undivided_ms: Option<Ms>,
+    /// What it costs; null where no prices were given.
+    pub priced: Option<Priced>,
     /// When and what could be seen.
     pub coverage: CoverageLines,
     /// What a filter left out; null without one.
@@ -110,6 +115,9 @@ pub struct PeriodLine {
     pub until: String,
     /// The time zone in which it was asked for.
     pub zone: String,
+    /// Both as milliseconds since 1970.
+    #[serde(skip)]
+    pub span: Span,
     /// Beginning and end in that zone, as people read them.
     #[serde(skip)]
     pub local: [String; 2],

@@ -2,6 +2,7 @@
 //! would need to trust the number above it.
 
 mod around;
+mod priced;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
     }
     write_accounts(page, report)?;
     write_sampled(page, report)?;
+    priced::write_priced(page, report)?;
     around::write_processes(page, report)?;
     around::write_unattributed(page, report)?;
     around::write_disputed(page, report)?;

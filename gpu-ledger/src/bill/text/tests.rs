@@ -8,6 +8,7 @@ use crate::bill::period::Period;
 use crate::bill::report::{Ask, Head, Outside, Proven, ReadingLine, Report, Through, report};
 use crate::bill::{By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
+use crate::prices::PriceList;
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Span};
 use crate::unknown::{DisputeReason, Flag, GapCause};
@@ -48,6 +49,16 @@ fn morning() -> Journal {
 }
 
 fn made(journal: &Journal, by: By, share: SharePolicy, gpus: &[GpuUuid]) -> Report {
+    made_priced(journal, by, share, gpus, None)
+}
+
+fn made_priced(
+    journal: &Journal,
+    by: By,
+    share: SharePolicy,
+    gpus: &[GpuUuid],
+    prices: Option<PriceList>,
+) -> Report {
     let mut ledger = Ledger::for_bill_by(By::Process);
     journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
     ledger.finish(&journal.end).unwrap();
@@ -59,7 +70,7 @@ fn made(journal: &Journal, by: By, share: SharePolicy, gpus: &[GpuUuid]) -> Repo
         beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
-    let ask = Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new() };
+    let ask = Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new(), prices };
     let outside = Outside {
         driver: Some("simulated".to_owned()),
         driver_version: Some("595.45.04".to_owned()),
@@ -81,6 +92,40 @@ fn a_morning_on_which_everything_occurred_reads_well() {
         "morning_by_process_shared_equally",
         super::render(&made(&journal, By::Process, SharePolicy::Equal, &[gpu(0)]))
     );
+}
+
+/// A change of price at noon less nine hours, a price of the first GPU alone, and evidence.
+fn prices() -> PriceList {
+    let text = "currency = \"EUR\"\n\
+        [[price]]\ngpu = \"GPU-0a2b3c4d\"\nmeter = \"held\"\nper_hour = \"1.25\"\nuntil = 2026-11-30T03:00:00Z\n\
+        [[price]]\ngpu = \"GPU-0a2b3c4d\"\nmeter = \"held\"\nper_hour = \"1.1\"\nfrom = 2026-11-30T03:00:00Z\n\
+        [[price]]\ngpu = \"GPU-0a2b3c4d\"\nmeter = \"busy\"\nper_hour = \"3.333333333\"\n";
+    crate::prices::parse(text, &jiff::tz::TimeZone::UTC).unwrap()
+}
+
+#[test]
+fn a_morning_in_money_reads_well_and_keeps_its_schema() {
+    let said = made_priced(&morning(), By::Account, SharePolicy::Equal, &[], Some(prices()));
+    let page = super::render(&said);
+    insta::assert_snapshot!("morning_in_money", page);
+    let words = |line: &&str| !line.starts_with("GPU_LEDGER_UNKNOWN");
+    assert!(page.lines().filter(words).all(|line| line.width() <= 80), "{page}");
+    assert_eq!(schema_faults(&said), Vec::<String>::new());
+    let value: serde_json::Value = serde_json::from_str(&json(&said).unwrap()).unwrap();
+    let line = &value["priced"]["lines"][0];
+    assert!(line["amount"].is_string() && line["per_hour"].is_string(), "{line}");
+    assert!(value["priced"]["booked"]["amount"].is_string());
+    // Another list of prices is another bill.
+    let unpriced = made(&morning(), By::Account, SharePolicy::Equal, &[]);
+    assert_ne!(said.bill_id, unpriced.bill_id);
+}
+
+fn schema_faults(report: &Report) -> Vec<String> {
+    let schema = include_str!("../../../schema/bill.v1.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&json(report).unwrap()).unwrap();
+    schema.iter_errors(&value).map(|fault| fault.to_string()).collect()
 }
 
 #[test]
@@ -231,15 +276,9 @@ fn a_program_called_like_a_word_of_ours_is_told_apart_in_every_form() {
 
 #[test]
 fn the_json_form_keeps_every_field_and_its_schema() {
-    let schema = include_str!("../../../schema/bill.v1.schema.json");
-    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
-    let schema = jsonschema::validator_for(&schema).unwrap();
     for journal in [morning(), Journal::default()] {
         for by in By::ALL {
-            let text = json(&made(&journal, by, SharePolicy::Busy, &[gpu(1)])).unwrap();
-            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-            let faults: Vec<String> =
-                schema.iter_errors(&value).map(|fault| fault.to_string()).collect();
+            let faults = schema_faults(&made(&journal, by, SharePolicy::Busy, &[gpu(1)]));
             assert!(faults.is_empty(), "{by}: {faults:?}");
         }
     }

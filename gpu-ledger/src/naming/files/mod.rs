@@ -145,10 +145,10 @@ fn first<T: Copy>(
     let mut failed = Ok(None);
     for place in places {
         match tell(*place) {
-            Ok(None) => {}
+            // A file without any name keeps nobody from another that has one.
+            Ok(Some(told)) if told != Told::default() => return Ok(Some(told)),
             Err(error) if failed.is_ok() => failed = Err(error),
-            Err(_) => {}
-            told => return told,
+            Ok(_) | Err(_) => {}
         }
     }
     failed

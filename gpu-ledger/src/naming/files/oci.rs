@@ -10,14 +10,16 @@ use super::reading::Folder;
 use super::{Files, FilesError, Home, first};
 
 /// Where containerd has its bundles, `NAMESPACE/ID/config.json` below it: its own state folder, and that of k3s
-/// and RKE2 (containerd 2.0, `core/runtime/v2/bundle.go` and `defaults/defaults_unix.go`; k3s,
-/// `pkg/agent/config/config.go`; looked at with containerd 1.6.20 on Debian 12).
+/// and RKE2 (containerd, `core/runtime/v2/bundle.go`; k3s, `pkg/agent/config/config.go`; looked at with containerd 1.6.20 on Debian 12).
 const TASKS: [&str; 2] = [
     "/run/containerd/io.containerd.runtime.v2.task",
     "/run/k3s/containerd/io.containerd.runtime.v2.task",
 ];
+/// The namespace that Docker's engine has for itself, which tells nothing that Docker does not tell better
+/// (moby 20.10, `cmd/dockerd/config.go`, `--containerd-namespace`).
+const DOCKERS: &str = "moby";
 /// Where containers-storage keeps a bundle of CRI-O: the run root first, which has it while the container runs
-/// (cri-o 1.30, `internal/storage/runtime.go`, `GetRunDir` and `GetWorkDir`).
+/// (cri-o, `server/container_create.go`: saved in both `Dir` and `RunDir`).
 const STORES: [&str; 2] = [
     "/run/containers/storage/overlay-containers",
     "/var/lib/containers/storage/overlay-containers",
@@ -39,7 +41,8 @@ pub(super) fn tell_containerd(
     let folders = files.folders(home, &TASKS, None)?;
     let folders: Vec<&Folder> = folders.iter().collect();
     first(&folders, |tasks| {
-        let namespaces = tasks.entries()?;
+        let mut namespaces = tasks.entries()?;
+        namespaces.retain(|name| name != DOCKERS);
         let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
         first(&namespaces, |namespace| {
             let below = format!("{namespace}/{}/config.json", question.id());
@@ -69,7 +72,7 @@ fn annotations(
     Ok(Some(config.annotations.unwrap_or_default()))
 }
 
-/// The kubelet's (containerd 2.0, `internal/cri/annotations/annotations.go`), nerdctl's (nerdctl 2.0,
+/// The kubelet's (containerd 2.0-dev 02e0fef, `pkg/cri/annotations/annotations.go`), nerdctl's (nerdctl 03f0862,
 /// `pkg/labels/labels.go`: its labels come as annotations too) or ctr's, whose ids are names.
 fn of_containerd(mut found: BTreeMap<String, String>, question: &Question) -> Told {
     let pod = found.remove("io.kubernetes.cri.sandbox-name");
@@ -89,7 +92,7 @@ fn of_containerd(mut found: BTreeMap<String, String>, question: &Question) -> To
 }
 
 /// CRI-O adds the container's labels twice, each as an annotation and all of them as one
-/// (cri-o 1.30, `internal/factory/container/container.go`, `SpecAddAnnotations`; podman,
+/// (cri-o 03c46e4, `internal/factory/container/container.go`, `SpecAddAnnotations`; podman,
 /// `pkg/annotations/annotations.go`); the kubelet's are in `kubelet/pkg/types/labels.go`.
 fn of_crio(mut found: BTreeMap<String, String>) -> Told {
     let labels = found.remove("io.kubernetes.cri-o.Labels");

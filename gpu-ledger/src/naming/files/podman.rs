@@ -15,6 +15,10 @@ use super::super::asked::Question;
 use super::reading::Folder;
 use super::{Files, FilesError, Home, first, wal};
 
+/// The configuration of containers-storage, which may name another graph root.
+const STORAGE_CONF: (&str, &str) = ("/etc/containers", "storage.conf");
+/// Bytes of it.
+const CONF_BYTES_MAX: u64 = 256 << 10;
 /// The graph root of containers-storage, of the system and of a user
 /// (containers-storage, `types/options.go`; storage.conf(5)).
 const STORE: &str = "/var/lib/containers/storage";
@@ -37,6 +41,16 @@ const DRIVERS: [&str; 4] = ["overlay", "vfs", "btrfs", "zfs"];
 /// Its lists: what lasts, and what `--rm` made (containers-storage 1.45, `containers.go`; looked at with
 /// Podman 4.3.1 on Debian 12).
 const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
+
+#[derive(Deserialize)]
+struct StorageConf {
+    storage: Option<Storage>,
+}
+
+#[derive(Deserialize)]
+struct Storage {
+    graphroot: Option<String>,
+}
 
 /// A container's configuration (podman 4.8, `libpod/container_config.go`).
 #[derive(Deserialize)]
@@ -68,7 +82,12 @@ pub(super) fn tell(
     home: &Home,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let stores = files.folders(home, &[STORE, RUN], Some(STORE_OF_USER))?;
+    let configured = match home {
+        Home::System => configured_store(files)?,
+        Home::Of(_) | Home::Nowhere => None,
+    };
+    let roots: Vec<&str> = configured.as_deref().into_iter().chain([STORE, RUN]).collect();
+    let stores = files.folders(home, &roots, Some(STORE_OF_USER))?;
     let stores: Vec<&Folder> = stores.iter().collect();
     // The lists have no labels, so every database goes before them.
     match first(&stores, |store| of_database(store, question)) {
@@ -78,6 +97,15 @@ pub(super) fn tell(
             told => Ok(told),
         },
     }
+}
+
+fn configured_store(files: &Files) -> Result<Option<String>, FilesError> {
+    let (folder, name) = STORAGE_CONF;
+    let Some(folder) = files.folder(folder)? else { return Ok(None) };
+    let Some(bytes) = folder.read(name, CONF_BYTES_MAX)? else { return Ok(None) };
+    let conf: StorageConf =
+        toml::from_slice(&bytes).map_err(|_| FilesError::Form { path: folder.path(name) })?;
+    Ok(conf.storage.and_then(|storage| storage.graphroot))
 }
 
 fn of_database(store: &Folder, question: &Question) -> Result<Option<Told>, FilesError> {

@@ -152,7 +152,15 @@ fn containerd_tells_the_names_of_nerdctl_and_ctr() {
     assert_eq!(words(&names), ["runcdev", "-", "lab", "db", "-", "-"]);
     assert!(names.labels.keys().all(|key| !key.starts_with("nerdctl")));
     assert_eq!(words(&tree.names("containerd my-ctr"))[0], "my-ctr");
-    assert_eq!(words(&tree.names(&format!("containerd {OTHER}"))), ["-"; 6]);
+    // Nothing is told there, which is no name.
+    assert!(tree.asked(&format!("containerd {OTHER}")).unwrap().is_none());
+    // Docker's own containers are containerd's too, and Docker knows more of them.
+    let docker = oci_config(r#"{"com.example":"x"}"#);
+    let tree = Tree::new()
+        .write(&format!("{tasks}/moby/{ID}/config.json"), &docker)
+        .write(&format!("/var/lib/docker/containers/{ID}/config.v2.json"), &docker_config("web1"));
+    assert_eq!(words(&tree.names(&format!("any {ID}")))[0], "web1");
+    assert!(tree.asked(&format!("containerd {ID}")).unwrap().is_none());
 }
 
 #[test]
@@ -242,6 +250,18 @@ fn podman_tells_from_its_database_also_what_is_in_its_log_alone() {
     // Nothing was made, and nothing held.
     let left: Vec<_> = std::fs::read_dir(log.parent().unwrap()).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn podman_is_found_where_its_storage_is_configured_to_be() {
+    let conf = "# ours\n[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/containers\"\n[storage.options]\n";
+    let tree = Tree::new().write("/etc/containers/storage.conf", conf);
+    add(&podman_database(&tree.path("/data/containers/db.sql")), ID, "moved", "");
+    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "moved");
+    // One that names no place changes none.
+    let tree = Tree::new().write("/etc/containers/storage.conf", "[storage]\n");
+    add(&podman_database(&tree.path(DATABASE)), ID, "pod1", "");
+    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "pod1");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn random_account(random: &mut Random) -> crate::settlement::Account {
 }
 
 /// A journal of two GPUs as it might have been: crashes, epochs, gaps, and all kinds of rows.
-fn random_journal(random: &mut Random) -> (Journal, u64) {
+pub(super) fn random_journal(random: &mut Random) -> (Journal, u64) {
     let mut journal = Journal::began(random.below(2_000), 2);
     let mut now = 2_000;
     let mut pid = 0;

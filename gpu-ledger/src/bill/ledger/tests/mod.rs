@@ -3,6 +3,7 @@
 
 mod closing;
 mod left_out;
+mod priced;
 
 use super::{Ledger, PENDING_MS_MAX};
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
@@ -33,7 +34,7 @@ fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
         beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
-    Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new() }
+    Ask { period, by, share, gpus: Vec::new(), accounts: Vec::new(), prices: None }
 }
 
 fn head(journal: &Journal) -> Head {

@@ -1,0 +1,103 @@
+//! The bill in money: a line each, and totals that are the sums of the lines above them.
+
+use std::fmt::{self, Write as _};
+
+use super::{LINES_SHOWN_MAX, NAME_WIDTH, safe, short, write_more};
+use crate::bill::report::{Priced, PricedLine, Report, Sum};
+use crate::prices::{Amount, MeterBasis};
+use crate::rendering::cell;
+use crate::unit::Ms;
+
+/// What is printed for an amount that nobody knows.
+const UNKNOWN: &str = "UNKNOWN";
+
+pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
+    let Some(priced) = &report.priced else { return Ok(()) };
+    let currency = &priced.currency;
+    let (exact, sampled): (Vec<_>, Vec<_>) =
+        priced.lines.iter().partition(|line| line.basis == MeterBasis::Exact);
+    if priced.lines.is_empty() {
+        return writeln!(page, "\npriced in {currency}: nothing");
+    }
+    writeln!(page, "\npriced in {currency}, each line rounded to four digits")?;
+    write_lines(page, report, priced, &exact)?;
+    if !sampled.is_empty() {
+        writeln!(page, "\npriced in {currency}, sampled: evidence, in no booked total")?;
+        write_lines(page, report, priced, &sampled)?;
+    }
+    writeln!(page, "  booked: {}", sum(&priced.booked, currency))
+}
+
+/// Lines of one basis, and the totals of each meter and state.
+fn write_lines(
+    page: &mut String,
+    report: &Report,
+    priced: &Priced,
+    lines: &[&PricedLine],
+) -> fmt::Result {
+    writeln!(
+        page,
+        "  {:NAME_WIDTH$} {:4} {:6} {:12} {:>10} {:>11} {:>12}",
+        "whose", "gpu", "meter", "state", "time", "an hour", "amount"
+    )?;
+    for line in lines.iter().take(LINES_SHOWN_MAX) {
+        write_line(page, report, line)?;
+    }
+    write_more(page, lines.len())?;
+    let basis = lines.first().map(|line| line.basis);
+    for total in priced.totals.iter().filter(|total| Some(total.basis) == basis) {
+        let (meter, state) = (total.meter, total.state.as_str());
+        writeln!(page, "  {meter} {state}: {}", sum(&total.sum, &priced.currency))?;
+    }
+    Ok(())
+}
+
+fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Result {
+    let gpu = short(report, &line.gpu_uuid);
+    writeln!(
+        page,
+        "  {} {} {:6} {:12} {:>10} {:>11} {:>12}",
+        cell(&safe(line.title.as_deref().unwrap_or("-")), NAME_WIDTH),
+        cell(gpu.trim_start_matches("GPU "), 4),
+        line.meter,
+        line.state.as_str(),
+        time(line.quantity_ms),
+        line.per_hour.map_or_else(|| "-".to_owned(), |rate| rate.to_string()),
+        amount(line.amount),
+    )?;
+    let mut marks: Vec<String> = line.nameless.iter().map(ToString::to_string).collect();
+    marks.extend(line.reason.map(|reason| reason.as_str().to_owned()));
+    if let Some(high) = line.amount_high {
+        marks.push(format!("at most {} and {high}", time(line.quantity_ms_high)));
+    }
+    if line.span != report.period.span {
+        marks.push(format!("{} to {}", line.since, line.until));
+    }
+    if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+fn amount(amount: Option<Amount>) -> String {
+    amount.map_or_else(|| UNKNOWN.to_owned(), |amount| amount.to_string())
+}
+
+/// Time for people; what is longer than they can read is not cut to what they can.
+fn time(ms: Option<u128>) -> String {
+    match ms.map(u64::try_from) {
+        None => "-".to_owned(),
+        Some(Ok(ms)) => Ms(ms).to_string(),
+        Some(Err(_)) => ">2^64 ms".to_owned(),
+    }
+}
+
+/// `1.2500 EUR`, and what is in it not.
+fn sum(sum: &Sum, currency: &str) -> String {
+    let known = match (sum.amount, sum.amount_high) {
+        (None, _) => UNKNOWN.to_owned(),
+        (Some(low), None) => format!("{low} {currency}"),
+        (Some(low), Some(high)) => format!("{low} to {high} {currency}"),
+    };
+    match (sum.unknown_lines, sum.amount) {
+        (0, _) | (_, None) => known,
+        (unknown, Some(_)) => format!("{known}, and {unknown} of {} lines {UNKNOWN}", sum.lines),
+    }
+}
