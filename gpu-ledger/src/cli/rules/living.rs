@@ -68,7 +68,7 @@ fn described(seen: &SeenProcess, above: &[Option<SeenProcess>], clock: &Clock) -
 
 /// What the runtime calls the container; whoever is not root asks the helper. What is not to be had is logged.
 fn names_of(place: &Place, clock: &Clock) -> Option<ContainerNames> {
-    let question = Question::about(place.container.as_ref()?, place.owner_uid)?;
+    let question = Question::about(place)?;
     let told = |what: &dyn std::fmt::Display| tracing::warn!("no names of the container: {what}");
     if rustix::process::geteuid().is_root() {
         let names = Files::below(Path::new("/")).names_of(&question, home_of);
