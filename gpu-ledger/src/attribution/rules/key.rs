@@ -39,6 +39,7 @@ pub(super) enum Field {
     Argv,
     CommandLine,
     Program,
+    Model,
     Ancestor,
     User,
     LoginUser,
@@ -58,11 +59,12 @@ pub(super) enum Field {
 }
 
 impl Field {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 21] = [
         Self::Exe,
         Self::Argv,
         Self::CommandLine,
         Self::Program,
+        Self::Model,
         Self::Ancestor,
         Self::User,
         Self::LoginUser,
@@ -88,6 +90,7 @@ impl Field {
             Self::Argv => "argv",
             Self::CommandLine => "command_line",
             Self::Program => "program",
+            Self::Model => "model",
             Self::Ancestor => "ancestor",
             Self::User => "user",
             Self::LoginUser => "login_user",
@@ -125,6 +128,7 @@ impl Field {
             Self::CommandLine => vec![subject.argv.map(|words| Cow::Owned(words.join(&b' ')))],
             // As they are stored, so escaped: what was booked and what is replayed are then the same.
             Self::Program => vec![subject.program.map(stored)],
+            Self::Model => vec![text(subject.model)],
             Self::Ancestor => {
                 let programs = subject.ancestors.iter().filter_map(|one| one.program);
                 return filled(programs.map(stored));

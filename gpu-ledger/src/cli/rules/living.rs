@@ -3,20 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::attribution::{Process, Users};
+use crate::attribution::{Attributor, ContainerNames, Process, Users};
+use crate::clock::Clock;
 use crate::host::ANCESTORS_MAX;
 use crate::identity::{
     CgroupMounts, IdentityError, ImageContent, Procfs, Program, ProgramKind, SeenProcess, User,
-    argv_words,
 };
-use crate::kernel::{ArgvState, LoginUid};
+use crate::kernel::LoginUid;
+use crate::naming::{Files, Question, SOCKET_DEFAULT, ask, home_of};
 use crate::place::Place;
 use crate::unit::Pid;
 
 const PROCFS: &str = "/proc";
 
 /// The process of this pid; `None` where there is none. Its ancestors are those that it has now.
-pub(super) fn living(pid: Pid) -> Result<Option<Process>, IdentityError> {
+pub(super) fn living(pid: Pid, clock: &Clock) -> Result<Option<Process>, IdentityError> {
     let procfs = Procfs::new(PROCFS.into());
     let mounts = CgroupMounts::read(Path::new(PROCFS), Path::new("/"))?;
     let Some(seen) = procfs.read(pid, &mounts)? else { return Ok(None) };
@@ -24,39 +25,57 @@ pub(super) fn living(pid: Pid) -> Result<Option<Process>, IdentityError> {
     let mut parent = seen.parent;
     while parent.0 != 0 && ancestors.len() < ANCESTORS_MAX {
         // One that cannot be read, or is gone meanwhile, is not known, and neither is who is above it.
-        let Ok(Some(above)) = procfs.read(parent, &mounts) else {
-            ancestors.push(None);
-            break;
-        };
-        ancestors.push(program_of(&above));
-        parent = above.parent;
+        let above = procfs.read(parent, &mounts).ok().flatten();
+        parent = above.as_ref().map_or(Pid(0), |above| above.parent);
+        ancestors.push(above);
     }
-    Ok(Some(described(&seen, ancestors)))
+    Ok(Some(described(&seen, &ancestors, clock)))
 }
 
-fn described(seen: &SeenProcess, ancestors: Vec<Option<Program>>) -> Process {
+fn described(seen: &SeenProcess, above: &[Option<SeenProcess>], clock: &Clock) -> Process {
     let own = program_of(seen);
+    let ancestors: Vec<Option<Program>> =
+        above.iter().map(|one| one.as_ref().and_then(program_of)).collect();
     // A worker goes by what its parent runs.
-    let is_worker = |program: &Option<Program>| matches!(program, Some(one) if one.kind() == ProgramKind::ParentsWorker);
+    let is_worker = |program: &Option<Program>| {
+        program.as_ref().is_some_and(|one| one.kind() == ProgramKind::ParentsWorker)
+    };
     let named = ancestors.iter().find(|one| !is_worker(one)).and_then(Option::as_ref);
     let program = if is_worker(&own) { named.cloned().or(own) } else { own };
-    let argv = match seen.argv.state {
-        ArgvState::Whole | ArgvState::Truncated => {
-            Some(argv_words(&seen.argv).into_iter().map(<[u8]>::to_vec).collect())
-        }
-        ArgvState::Shed | ArgvState::Unreadable => None,
-    };
+    // What is stored of arguments is what rules see.
+    let attributor = Attributor::default();
+    let of_ancestors = above.iter().flatten().zip(ancestors.iter());
+    let model = attributor.model(program.as_ref(), &seen.argv).or_else(|| {
+        let mut models = of_ancestors.map(|(one, name)| attributor.model(name.as_ref(), &one.argv));
+        models.find_map(|model| model)
+    });
     let cgroups: Vec<_> = seen.cgroups.iter().map(|(_, path)| path.clone()).collect();
+    let place = Place::of(cgroups.iter().map(AsRef::as_ref));
     Process {
         program,
+        model,
         exe: seen.exe_path.clone(),
-        argv,
+        argv: attributor.words(&seen.argv),
         user: seen.user,
         users: users_of(seen.user),
-        place: Place::of(cgroups.iter().map(AsRef::as_ref)),
+        names: names_of(&place, clock),
+        place,
         cgroups,
         ancestors,
         ..Process::default()
+    }
+}
+
+/// What the runtime calls the container; whoever is not root asks the helper. What is not to be had is logged.
+fn names_of(place: &Place, clock: &Clock) -> Option<ContainerNames> {
+    let question = Question::about(place)?;
+    let told = |what: &dyn std::fmt::Display| tracing::warn!("no names of the container: {what}");
+    if rustix::process::geteuid().is_root() {
+        let names = Files::below(Path::new("/")).names_of(&question, home_of);
+        names.inspect_err(|error| told(error)).ok().flatten()
+    } else {
+        let names = ask(Path::new(SOCKET_DEFAULT), &question, clock);
+        names.inspect_err(|error| told(error)).ok().flatten()
     }
 }
 
@@ -97,7 +116,8 @@ mod tests {
 
     #[test]
     fn this_process_is_described_as_it_is() {
-        let own = living(Pid(std::process::id())).unwrap().unwrap();
+        let clock = Clock::system();
+        let own = living(Pid(std::process::id()), &clock).unwrap().unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(own.exe, program.as_os_str().as_encoded_bytes());
         let name = own.program.as_ref().unwrap().to_string();
@@ -107,6 +127,6 @@ mod tests {
             std::env::args_os().map(|word| word.as_encoded_bytes().to_vec()).collect();
         assert_eq!(own.argv, Some(argv));
         assert!(!own.ancestors.is_empty());
-        assert!(living(Pid(1 << 23)).unwrap().is_none());
+        assert!(living(Pid(1 << 23), &clock).unwrap().is_none());
     }
 }

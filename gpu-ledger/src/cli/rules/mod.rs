@@ -32,7 +32,7 @@ impl RulesCommand {
     pub(super) fn run(self, clock: Clock) -> anyhow::Result<u8> {
         match self.command {
             Command::Check(check) => check.run(),
-            Command::Test(test) => test.run(),
+            Command::Test(test) => test.run(&clock),
             Command::Replay(replay) => replay.run(clock),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use super::living::{living, uid_of, users_of};
 use crate::attribution::rules::{Explanation, Failed, Held};
 use crate::attribution::{Attributor, ContainerNames, Process};
 use crate::cli::{STATUS_UNKNOWN, Usage, print};
+use crate::clock::Clock;
 use crate::config::Rules;
-use crate::identity::{ImageContent, Program};
+use crate::identity::{ImageContent, Program, argv_words};
 use crate::kernel::{Argv, ArgvState, LoginUid};
 use crate::place::{Container, Job, Place, Pod, Scheduler};
 use crate::rendering::json;
@@ -105,10 +106,10 @@ struct Report {
 }
 
 impl Test {
-    pub(super) fn run(mut self) -> anyhow::Result<u8> {
+    pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
         let rules = super::rules(self.rules.take(), self.config.as_deref())?;
         let is_json = self.json;
-        let process = self.process()?;
+        let process = self.process(clock)?;
         let attributor = Attributor::default().with_rules(&rules.set);
         let account = process.see(|subject| attributor.attribute(subject).account.to_string());
         let explanation = process.see(|subject| rules.set.explain(subject));
@@ -119,24 +120,26 @@ impl Test {
         Ok(if report.explanation.matched.is_some() { 0 } else { STATUS_UNKNOWN })
     }
 
-    fn process(self) -> anyhow::Result<Process> {
+    fn process(self, clock: &Clock) -> anyhow::Result<Process> {
         let mut process = match self.pid {
-            Some(pid) => living(Pid(pid))?.ok_or_else(|| {
+            Some(pid) => living(Pid(pid), clock)?.ok_or_else(|| {
                 anyhow::anyhow!("there is no process {pid}; describe one that is gone with --argv, --exe, --user")
             })?,
             None => Process::default(),
         };
-        if !self.argv.is_empty() {
-            process.argv = Some(self.argv.into_iter().map(OsStringExt::into_vec).collect());
-        }
+        let argv = argv_of(self.argv);
         if let Some(exe) = self.exe {
             process.exe = exe.into_vec().into();
         }
         if self.pid.is_none() {
             process.program = match self.program {
                 Some(program) => Some(Program::named(&program.into_vec())),
-                None => program_of(&process),
+                None => program_of(&process, argv.clone()),
             };
+            // What is stored of arguments is what rules see.
+            let attributor = Attributor::default();
+            process.model = attributor.model(process.program.as_ref(), &argv);
+            process.argv = attributor.words(&argv);
         }
         if !self.ancestor.is_empty() {
             let named = |name: OsString| Some(Program::named(&name.into_vec()));
@@ -171,20 +174,23 @@ impl Test {
     }
 }
 
-/// The program of arguments and a file, as the kernel tells of it.
-fn program_of(process: &Process) -> Option<Program> {
+fn argv_of(words: Vec<OsString>) -> Argv {
     let mut bytes = Vec::new();
-    for word in process.argv.iter().flatten() {
-        bytes.extend_from_slice(word);
+    for word in words {
+        bytes.extend_from_slice(&word.into_vec());
         bytes.push(0);
     }
+    let true_length = u64::try_from(bytes.len()).ok();
+    Argv { bytes: bytes.into(), true_length, state: ArgvState::Whole }
+}
+
+/// The program of arguments and a file, as the kernel tells of it.
+fn program_of(process: &Process, argv: Argv) -> Option<Program> {
     let filename = if process.exe.is_empty() {
-        process.argv.iter().flatten().next().cloned().unwrap_or_default().into()
+        argv_words(&argv).first().map(|word| word.to_vec()).unwrap_or_default().into()
     } else {
         process.exe.clone()
     };
-    let true_length = u64::try_from(bytes.len()).ok();
-    let argv = Argv { bytes: bytes.into(), true_length, state: ArgvState::Whole };
     Program::of(&ImageContent { argv, filename, exe: None })
 }
 

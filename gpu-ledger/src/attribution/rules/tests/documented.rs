@@ -42,13 +42,16 @@ fn programs_ancestors_and_arguments() {
     assert_eq!(at(&worker).as_deref(), Some("ollama"));
     assert_eq!(at(&running("ollama")).as_deref(), Some("ollama"));
     assert_eq!(at(&running("ollama2")), None);
-    let vllm = |arguments: &[&str]| {
-        let argv = words(arguments);
-        at(&Process { argv, ..running("vllm.entrypoints.openai.api_server") })
+    let vllm = |model: Option<&str>| {
+        let model = model.map(Into::into);
+        at(&Process { model, ..running("vllm.entrypoints.openai.api_server") })
     };
-    assert_eq!(vllm(&["python3", "--model", "qwen3"]).as_deref(), Some("vllm/qwen3"));
-    assert_eq!(vllm(&["python3", "--port=1", "--model=a/b", "-x"]).as_deref(), Some("vllm/a/b"));
-    assert_eq!(vllm(&["python3", "--model"]), None);
+    assert_eq!(vllm(Some("Qwen/Qwen3-8B")).as_deref(), Some("vllm/Qwen/Qwen3-8B"));
+    assert_eq!(vllm(None), None);
+    let train = |arguments: &[&str]| at(&Process { argv: words(arguments), ..running("train.py") });
+    assert_eq!(train(&["python3", "train.py", "--run", "7", "-x"]).as_deref(), Some("training 7"));
+    assert_eq!(train(&["python3", "train.py", "--run=a/b"]).as_deref(), Some("training a/b"));
+    assert_eq!(train(&["python3", "train.py", "--run"]), None);
     let comfy =
         |word| at(&Process { argv: words(&["python", "main.py", word]), ..running("main.py") });
     assert_eq!(comfy("--listen").as_deref(), Some("comfyui"));
