@@ -78,11 +78,15 @@ impl Lifetimes {
         self.change(&key, |child| child.put_inherited(content, user)) == Some(true)
     }
 
-    /// A child born while its parent's image was in doubt is in doubt itself. Says whether that is
-    /// news.
+    /// A child born while its parent's image was in doubt is in doubt itself: of what it was born with, and, where
+    /// events were lost then, of what it ran until that loss was over. When its parent is known again does not
+    /// matter to it. Says whether that is news.
     pub(super) fn inherit_doubt(&mut self, key: ProcessKey, parent: &ProcessKey) -> bool {
-        let doubt = self.records.get(parent).and_then(|parent| parent.doubt_at(key.start));
-        let Some(to) = doubt else { return false };
+        let born = key.start;
+        if !self.records.get(parent).is_some_and(|parent| parent.is_in_doubt_at(born)) {
+            return false;
+        }
+        let to = self.losses.touching(born, born).map_or(born, |(_, to)| to);
         self.change(&key, |child| child.doubt_inherited(to)).flatten().is_some()
     }
 

@@ -59,6 +59,27 @@ fn children_forked_before_a_loss_was_told_are_in_doubt_with_their_parent() {
 }
 
 #[test]
+fn a_child_of_a_parent_in_doubt_is_known_from_its_own_exec_on_whenever_the_parent_is_again() {
+    // The parent is never known again: a later look finds it gone, and the child's fork is told after that.
+    for fork_is_late in [false, true] {
+        let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a")]);
+        lifetimes.event_gap(BootNs(250 * MS), BootNs(290 * MS));
+        if !fork_is_late {
+            lifetimes.apply(&fork(WORKER, JOB));
+        }
+        lifetimes.apply(&exec(WORKER, JOB, 320 * MS, "b"));
+        assert_eq!(ran(&lifetimes, WORKER, 330 * MS).unwrap(), "b", "{fork_is_late}");
+        lifetimes.reseed(&snapshot(400 * MS, 410 * MS, vec![seen(WORKER, 1, "b")]));
+        if fork_is_late {
+            lifetimes.apply(&fork(WORKER, JOB));
+        }
+        assert!(is_lost(&lifetimes, WORKER, 310 * MS), "{fork_is_late}");
+        assert_eq!(ran(&lifetimes, WORKER, 330 * MS).unwrap(), "b", "{fork_is_late}");
+        assert_eq!(ran(&lifetimes, WORKER, 420 * MS).unwrap(), "b", "{fork_is_late}");
+    }
+}
+
+#[test]
 fn an_exec_told_after_the_look_that_seemed_to_confirm_the_image_brings_the_doubt_back() {
     for (at, line, certain_again) in [(300, "a", 300), (270, "b", 290)] {
         let mut lifetimes = all(&[exec(JOB, SHELL, 210 * MS, "a")]);

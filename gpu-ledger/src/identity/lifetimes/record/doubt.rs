@@ -64,12 +64,10 @@ impl Record {
         news
     }
 
-    /// The stretch in doubt that a birth at `at` lies in, for the child: until when.
-    pub(in super::super) fn doubt_at(&self, at: BootNs) -> Option<BootNs> {
-        let lost = |gap: &&ImageGap| gap.reason == NamelessReason::EventLost && gap.contains(at);
-        let gap = self.life.image_gaps.iter().find(lost)?;
-        let to = gap.to.or(self.open_gap.map(|(_, to)| to)).unwrap_or(at);
-        Some(to.max(at))
+    /// Whether what it bore at `at` is in doubt over lost events.
+    pub(in super::super) fn is_in_doubt_at(&self, at: BootNs) -> bool {
+        let lost = |gap: &ImageGap| gap.reason == NamelessReason::EventLost && gap.contains(at);
+        self.life.image_gaps.iter().any(lost)
     }
 
     /// Whether all of `[from, to]` is in a doubt that ended already.

@@ -255,7 +255,7 @@ impl Record {
 
     /// The content that a child born at `at` shares, if this process had any; `Err` where it was
     /// cut off, so that nothing new can be said. Doubt over lost events is the child's too
-    /// (see `doubt_at`).
+    /// (see `is_in_doubt_at`).
     pub(super) fn content_at(&self, at: BootNs) -> Result<Option<Arc<ImageContent>>, Cut> {
         if self.was_cut_at(at) {
             return Err(Cut);
