@@ -47,6 +47,9 @@ mod asked;
 #[path = "daemon/attributed.rs"]
 mod attributed;
 #[cfg(test)]
+#[path = "daemon/canary.rs"]
+mod canary;
+#[cfg(test)]
 #[path = "daemon/disk.rs"]
 mod disk;
 #[cfg(test)]

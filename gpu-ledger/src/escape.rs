@@ -100,6 +100,29 @@ fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Resul
     Ok(())
 }
 
+/// The text for the inside of an element or of an attribute in quotes: HTML and SVG alike (XML 1.0, 2.4; HTML, 13.3).
+/// What is unprintable is `\xHH` first: most control characters may stand in neither, not even as references.
+#[must_use]
+pub fn escape_markup(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let outcome = pieces(bytes, |piece| {
+        match piece {
+            "&" => text.push_str("&amp;"),
+            "<" => text.push_str("&lt;"),
+            ">" => text.push_str("&gt;"),
+            "\"" => text.push_str("&quot;"),
+            "'" => text.push_str("&#39;"),
+            // Not told from others by every reader of XML: noncharacters are none of its characters.
+            "\u{fffe}" | "\u{ffff}" => text.push('\u{fffd}'),
+            piece => text.push_str(piece),
+        }
+        Ok(())
+    });
+    // Writing to a `String` cannot fail.
+    debug_assert!(outcome.is_ok());
+    text
+}
+
 /// Whether a character would move a cursor, turn the direction of text or end a line.
 #[must_use]
 pub fn is_unprintable(character: char) -> bool {
@@ -156,6 +179,24 @@ mod tests {
     }
 
     #[test]
+    fn markup_holds_no_sign_of_its_own_and_no_control() {
+        let cases: [(&[u8], &str); 6] = [
+            (b"a & b", "a &amp; b"),
+            (
+                b"</text><script>alert(1)</script>",
+                "&lt;/text&gt;&lt;script&gt;alert(1)&lt;/script&gt;",
+            ),
+            (b"\" onload='x'", "&quot; onload=&#39;x&#39;"),
+            (b"\x00\x1b\n]]>", r"\x00\x1b\x0a]]&gt;"),
+            ("gr\u{f6}\u{df}e \u{202e}\u{ffff}".as_bytes(), "größe \\xe2\\x80\\xae\u{fffd}"),
+            (b"\xff&lt;", r"\xff&amp;lt;"),
+        ];
+        for (bytes, shown) in cases {
+            assert_eq!(escape_markup(bytes), shown);
+        }
+    }
+
+    #[test]
     fn what_is_no_escape_stands_for_itself() {
         for text in ["\\", "\\x", "\\x1", "\\xzz", "\\n", "plain", "\\x+1", "é\\"] {
             assert_eq!(unescape(text), text.as_bytes(), "{text}");
@@ -168,6 +209,15 @@ mod tests {
             let text = escape(&bytes).to_string();
             prop_assert_eq!(unescape(&text), bytes.clone());
             prop_assert!(text.chars().all(is_printable));
+        }
+
+        #[test]
+        fn markup_is_one_text(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let text = escape_markup(&bytes);
+            prop_assert!(!text.contains(['<', '>', '"', '\'']) && text.chars().all(is_printable));
+            let ends = ["amp;", "lt;", "gt;", "quot;", "#39;"];
+            let is_reference = |rest: &str| ends.iter().any(|end| rest.starts_with(end));
+            prop_assert!(text.split('&').skip(1).all(is_reference));
         }
 
         #[test]

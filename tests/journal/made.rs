@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes as RawBytes;
 use gpu_ledger::accounting::{Busy, BusySource, Row, Window};
+use gpu_ledger::argv::StoredText;
 use gpu_ledger::clock::Stamp;
 use gpu_ledger::coverage::Gap;
 use gpu_ledger::identity::{Basis, User};
@@ -149,7 +150,11 @@ impl Job {
             Figures::Settlement(Box::new(figures)),
             Evidence::Settlement(Box::new(evidence)),
         );
-        draft.argv = commitment.filter(|_| named).map(|commitment| KeptArgv { commitment, argv });
+        draft.argv = commitment.filter(|_| named).map(|commitment| KeptArgv {
+            commitment,
+            argv,
+            text: StoredText::Captured,
+        });
         draft
     }
 }

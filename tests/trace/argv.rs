@@ -141,3 +141,45 @@ fn a_page_with_odd_names_is_fit_for_a_terminal() {
         assert!(text.contains("unattributed: nothing"), "{text}");
     }
 }
+
+const CANARY: &str = "C4naryQz7Xw";
+
+/// Of the command itself, in the page and in JSON, and where it cannot be run.
+#[test]
+fn a_secret_of_the_command_is_shown_only_where_that_was_asked_for() {
+    if !can_trace("a_secret_of_the_command_is_shown_only_where_that_was_asked_for") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let orders = sim.folder().join("orders");
+    std::fs::write(&orders, "open 0\n").unwrap();
+    let script = sim.script_called("job.py");
+    let output = |options: &[&str]| {
+        let mut trace = sim.trace(options);
+        trace.arg("--").arg(python()).arg(&script).args(["--api-key", CANARY, "plain"]);
+        let output = trace.stdin(File::open(&orders).unwrap()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for (mode, has_secret, has_plain) in [
+        ("none", false, false),
+        ("exe", false, false),
+        ("redacted", false, true),
+        ("full", true, true),
+    ] {
+        let said = output(&["--cmdline", mode, "--json", "--output", "-"]);
+        assert_eq!(
+            (said.contains(CANARY), said.contains("plain")),
+            (has_secret, has_plain),
+            "{said}"
+        );
+        assert!(said.contains("job.py"), "{mode}: the program is named all the same: {said}");
+    }
+    let page = output(&[]);
+    assert!(!page.contains(CANARY) && page.contains("job.py"), "{page}");
+    let mut trace = sim.trace(&["--"]);
+    let failed = trace.arg(format!("nothing --token {CANARY}")).output().unwrap();
+    let said = String::from_utf8([failed.stdout, failed.stderr].concat()).unwrap();
+    assert_eq!(failed.status.code(), Some(127), "{said}");
+    assert!(said.contains("no such command") && !said.contains(CANARY), "{said}");
+}

@@ -12,12 +12,14 @@
 
 mod marks;
 mod names;
+mod pem;
 mod programs;
 mod sequence;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tokens;
+mod urls;
 mod values;
 
 use std::borrow::Cow;

@@ -31,13 +31,12 @@ impl Sort {
                 Self::Password => true,
                 // `--secret id=NAME,src=FILE`.
                 Self::Token => !value.starts_with(b"id="),
-                Self::Bare => !values::is_count(value),
+                Self::Bare | Self::Authorization => !values::is_count(value),
                 Self::Material => !values::is_path(value) && !values::is_count(value),
                 Self::Key => values::is_random(value),
                 Self::Login => {
                     value.contains(&b':') || values::is_random(value) || values::is_base64(value)
                 }
-                Self::Authorization => !values::is_count(value),
                 Self::Cookie => value.contains(&b'='),
             }
     }
@@ -108,14 +107,12 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         return None;
     }
     match compact.as_str() {
-        // A site's header, or the id of a login to Vault that is its secret.
-        "xauth" | "xkey" | "bwsession" => return Some(Sort::Token),
-        "secretid" => return Some(Sort::Key),
         "cookie" | "setcookie" => return Some(Sort::Cookie),
-        "sig" | "xamzsignature" | "xgoogsignature" | "sonarlogin" | "xhoneycombteam" => {
-            return Some(Sort::Token);
-        }
-        "signature" => return Some(Sort::Key),
+        // Of a URL, an option, and headers of single sites.
+        "sig" | "xamzsignature" | "xgoogsignature" | "sonarlogin" | "xhoneycombteam" | "xauth"
+        | "xkey" | "bwsession" => return Some(Sort::Token),
+        // The id with which one logs in to Vault is its secret.
+        "signature" | "secretid" => return Some(Sort::Key),
         // Where a shell stands.
         "pwd" | "oldpwd" | "initcwd" => return Some(Sort::Material),
         _ => {}

@@ -312,7 +312,7 @@ impl<'a> Context<'a> {
             return;
         }
         for (programs, after, kind) in WORDS {
-            let is_after = *after != "" && piece.text != after.as_bytes() && self.is_under(after);
+            let is_after = piece.text != after.as_bytes() && self.is_under(after);
             if !has(programs, self.program) || !is_after {
                 continue;
             }
@@ -342,11 +342,11 @@ impl<'a> Context<'a> {
             // alias set NAME URL ID V
             (b"mc" | b"mcli", [b"alias", b"set", ..]) => 5,
             (b"mc" | b"mcli", [b"config", b"host", b"add", ..]) => 6,
-            // authorize-account ID V
-            (b"b2", [b"authorize-account" | b"authorize_account", ..]) => 2,
             (b"b2", [b"account", b"authorize", ..]) => 3,
-            (b"rabbitmqctl", [b"add_user" | b"change_password" | b"authenticate_user", ..]) => 2,
-            (b"bw", [b"login", ..]) => 2,
+            // authorize-account ID V, add_user USER V, login USER V
+            (b"b2", [b"authorize-account" | b"authorize_account", ..])
+            | (b"rabbitmqctl", [b"add_user" | b"change_password" | b"authenticate_user", ..])
+            | (b"bw", [b"login", ..]) => 2,
             (b"wpa_passphrase", _) => 1,
             // USER/V@DATABASE
             (b"sqlplus", [login, ..]) => {
@@ -420,10 +420,11 @@ fn taken(piece: &Piece<'_>, begin: usize, takes: Takes, marks: &mut Marks) {
         Value | Joined => put(0),
         Login => match after(b':') {
             // A key as the user, with no password.
-            Some(colon) if colon.saturating_add(1) == value.len() => {
-                if values::is_random(value.get(..colon).unwrap_or_default()) {
-                    marks.put(piece, range.start..range.start.saturating_add(colon));
-                }
+            Some(colon)
+                if colon.saturating_add(1) == value.len()
+                    && values::is_random(value.get(..colon).unwrap_or_default()) =>
+            {
+                marks.put(piece, range.start..range.start.saturating_add(colon));
             }
             Some(colon) => put(colon.saturating_add(1)),
             None if values::is_random(value) => put(0),

@@ -5,19 +5,17 @@ use std::ops::Range;
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
 use super::programs::Context;
-use super::{text, values};
+use super::{pem, text, urls, values};
 
 /// Commands inside of a word inside of a word: `ssh host "sh -c '...'"`. Deeper ones are looked at as text.
 const NESTING_MAX: usize = 4;
-/// Words that the label of a private key is spread over at most: `-----BEGIN`, `EC`, `PRIVATE`, `KEY-----`.
-const LABEL_WORDS_MAX: usize = 6;
 
 /// The words of a whole command line.
 pub(super) fn top(pieces: &[Piece<'_>], marks: &mut Marks) {
     for piece in pieces {
         text::flat(piece, marks);
     }
-    spread_pem(pieces, marks);
+    pem::mark_spread(pieces, marks);
     command(pieces, 0, marks);
 }
 
@@ -36,7 +34,7 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
             place = more_values(piece, pieces, place, marks);
             continue;
         }
-        text::login_at_host(piece, marks);
+        urls::login_at_host(piece, marks);
         let is_whole =
             !context.is_script() && (text::whole(piece, marks) || in_option(piece, marks));
         if !is_whole && depth < NESTING_MAX {
@@ -261,44 +259,4 @@ fn split(text: &[u8]) -> Vec<Vec<Range<usize>>> {
 fn bare(text: &[u8], word: Range<usize>) -> Range<usize> {
     let inner = values::unquoted(text.get(word.clone()).unwrap_or_default());
     word.start.saturating_add(inner.start)..word.start.saturating_add(inner.end)
-}
-
-/// A private key that is spread over words: all of them up to its end.
-fn spread_pem(pieces: &[Piece<'_>], marks: &mut Marks) {
-    let mut place = 0;
-    while let Some(piece) = pieces.get(place) {
-        place += 1;
-        if text::find(piece.text, b"-----BEGIN").is_none() {
-            continue;
-        }
-        let label = pieces.get(place - 1..).unwrap_or_default().iter().take(LABEL_WORDS_MAX);
-        let texts: Vec<&[u8]> = label.map(|piece| piece.text).collect();
-        let joined = texts.join(&b' ');
-        let Some(body) = text::pem_body(&joined, 0) else { continue };
-        // It ends in the same word, or its label ends in one of these.
-        let mut words = 0;
-        let mut length: usize = 0;
-        for text in &texts {
-            length = length.saturating_add(text.len()).saturating_add(1);
-            words += 1;
-            if length > body.start {
-                break;
-            }
-        }
-        let is_over = |text: &[u8]| text::find(text, b"-----END").is_some();
-        let labelled = pieces.get(place - 1..place - 1 + words).unwrap_or_default();
-        if labelled.iter().any(|piece| is_over(piece.text)) {
-            continue;
-        }
-        place = place - 1 + words;
-        while let Some(piece) = pieces.get(place).filter(|piece| !is_over(piece.text)) {
-            marks.whole(piece);
-            place += 1;
-        }
-        // What stands before the end in its word.
-        if let Some(last) = pieces.get(place) {
-            let end = text::find(last.text, b"-----END").unwrap_or(0);
-            marks.put(last, 0..end);
-        }
-    }
 }

@@ -185,9 +185,8 @@ fn is_boundary(text: &[u8], place: usize) -> bool {
     let back = |by: usize| place.checked_sub(by).and_then(|at| text.get(at)).copied();
     match (back(1), back(2)) {
         // `\n` in a text of a program.
-        (Some(b'n' | b't' | b'r'), Some(b'\\')) => true,
+        (Some(b'n' | b't' | b'r'), Some(b'\\')) | (None, _) => true,
         (Some(byte), _) => !byte.is_ascii_alphanumeric() && byte != b'_',
-        (None, _) => true,
     }
 }
 

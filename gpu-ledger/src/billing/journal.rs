@@ -7,9 +7,8 @@ use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::Digest;
-use crate::journal::entry::{Entry, Evidence, Figures, Moment};
+use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
 use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
-use crate::kernel::Argv;
 use crate::unit::Span;
 
 /// The journal of one state directory.
@@ -130,10 +129,10 @@ impl JournalFiles {
     }
 
     /// Arguments by what they were committed to; `None` where they are not stored, or not any more.
-    pub(crate) fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+    pub(crate) fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
         for reader in self.archives.iter().chain([&self.journal]) {
-            if let Some(argv) = reader.argv(commitment)? {
-                return Ok(Some(argv));
+            if let Some(kept) = reader.argv(commitment)? {
+                return Ok(Some(kept));
             }
         }
         Ok(None)

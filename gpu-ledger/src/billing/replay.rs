@@ -166,7 +166,7 @@ fn agree(booked: &Report, would_be: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which of a line's two bills.
+/// One side of a line.
 type Side = fn(&mut ReplayLine) -> &mut Billed;
 
 fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
@@ -260,7 +260,7 @@ impl Replaying<'_> {
             return Ok(None);
         }
         let stored = match identity.argv.commitment {
-            Some(commitment) => self.files.argv(commitment)?,
+            Some(commitment) => self.files.argv(commitment)?.map(|kept| kept.argv),
             None => None,
         };
         if stored.is_none() {

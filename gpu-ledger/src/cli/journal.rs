@@ -126,6 +126,14 @@ fn tell(page: &mut String, path: &Path, report: &CheckReport) -> std::fmt::Resul
         0 => String::new(),
         _ => format!(", {first} to {}", report.head.seq),
     };
+    if report.argv_redacted > 0 {
+        writeln!(
+            page,
+            "{name}: {} command lines are kept redacted or as their file alone, and cannot be compared with what was \
+             committed to",
+            report.argv_redacted
+        )?;
+    }
     writeln!(
         page,
         "{name}: {} entries{range}, {} settlements, {}",

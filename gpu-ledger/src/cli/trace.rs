@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Usage;
+use crate::argv::CmdlineMode;
 use crate::clock::Clock;
 use crate::config::values::{duration, duration_not_zero, ring_size};
 use crate::session::TraceOptions;
@@ -53,6 +54,10 @@ pub(super) struct Trace {
     /// Do not watch which processes open the NVIDIA devices
     #[arg(long)]
     no_device_touch: bool,
+    /// How much of command lines the report shows: none, exe (the file alone), redacted (without passwords, keys and
+    /// tokens) or full
+    #[arg(long, value_name = "MODE", default_value_t)]
+    cmdline: CmdlineMode,
     /// Give a driver call up after this long
     #[arg(long, value_name = "DURATION", value_parser = duration_not_zero, default_value = "2s")]
     call_deadline: Duration,
@@ -90,6 +95,7 @@ pub(super) fn trace_options(
         enable_accounting: trace.enable_accounting,
         ring_bytes: trace.ring_size,
         device_touch: !trace.no_device_touch,
+        cmdline: trace.cmdline,
         call_deadline: trace.call_deadline,
         nvml_library,
         clock,

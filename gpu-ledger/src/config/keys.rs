@@ -74,6 +74,12 @@ pub const KEYS: &[Key] = &[
         text: |config| Some(config.on_loss.as_str().to_owned()),
     },
     Key {
+        path: "cmdline",
+        takes: "\"none\", \"exe\", \"redacted\" or \"full\"",
+        needs_restart: false,
+        text: |config| Some(config.cmdline.as_str().to_owned()),
+    },
+    Key {
         path: "names_socket",
         takes: "an absolute path in quotation marks, or \"\" to ask nobody",
         needs_restart: true,

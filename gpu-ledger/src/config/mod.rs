@@ -19,6 +19,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::argv::CmdlineMode;
+
 pub(crate) use file::read_bounded;
 pub use keys::{KEYS, Key};
 pub use reload::{Change, Reload};
@@ -55,6 +57,8 @@ pub struct Config {
     pub mark_interval: Duration,
     /// What to do when kernel events were lost.
     pub on_loss: OnLoss,
+    /// How much of command lines is kept.
+    pub cmdline: CmdlineMode,
     /// The helper that tells names of containers; nobody is asked where there is none.
     #[serde(deserialize_with = "values::absolute_or_off")]
     pub names_socket: Option<PathBuf>,
@@ -142,6 +146,7 @@ impl Default for Config {
             call_deadline: crate::accounting::driver::CALL_DEADLINE,
             mark_interval: Duration::from_mins(1),
             on_loss: OnLoss::Record,
+            cmdline: CmdlineMode::default(),
             names_socket: Some(PathBuf::from(crate::naming::SOCKET_DEFAULT)),
             log: "info".to_owned(),
             prices: None,

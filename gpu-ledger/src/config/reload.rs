@@ -40,6 +40,7 @@ impl Reload {
         next.rules.clone_from(&wanted.rules);
         next.mark_interval = wanted.mark_interval;
         next.on_loss = wanted.on_loss;
+        next.cmdline = wanted.cmdline;
         next.log.clone_from(&wanted.log);
         next.prices.clone_from(&wanted.prices);
         next.metrics.textfile.clone_from(&wanted.metrics.textfile);

@@ -81,13 +81,16 @@ impl Rules {
         }
     }
 
-    /// Refuses rules that look at arguments, where none are stored.
+    /// Refuses rules that look at arguments, where this mode stores none.
     ///
     /// # Errors
     /// The first such rule.
-    pub fn refuse_argv(&self, mode: CmdlineMode) -> Result<(), RulesError> {
+    pub fn fit(self, mode: CmdlineMode) -> Result<Self, RulesError> {
         let path = || self.path.clone().unwrap_or_default();
-        self.set.refuse_argv(mode).map_err(|cause| RulesError::NotStored { path: path(), cause })
+        match self.set.fits(mode) {
+            Ok(()) => Ok(self),
+            Err(cause) => Err(RulesError::NotStored { path: path(), cause }),
+        }
     }
 }
 
@@ -110,13 +113,11 @@ mod tests {
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nargv = \"x\"\n").unwrap();
         let rules = Rules::read(&path).unwrap();
         assert_eq!((rules.set.len(), rules.path.as_deref()), (1, Some(&*path)));
-        assert!(
-            rules
-                .refuse_argv(CmdlineMode::None)
-                .unwrap_err()
-                .to_string()
-                .contains("rules.toml:3:1: rule 1")
-        );
+        for mode in [CmdlineMode::None, CmdlineMode::Exe] {
+            let error = rules.clone().fit(mode).unwrap_err().to_string();
+            assert!(error.contains("rules.toml:3:1: rule 1 looks at `argv`"), "{error}");
+        }
+        assert!(rules.clone().fit(CmdlineMode::Redacted).is_ok());
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = { regex = '(' }\n").unwrap();
         let error = Rules::read(&path).unwrap_err().to_string();
         assert!(error.contains("rules.toml:3:18: `exe`: bad regular expression"), "{error}");

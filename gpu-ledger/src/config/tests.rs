@@ -69,6 +69,7 @@ fn a_wrong_value_is_refused_with_key_line_and_remedy() {
         ("call_deadline = \"soon\"", "\"soon\" is no time", "\"500ms\""),
         ("call_deadline = \"0s\"", "`call_deadline`", "greater than 0"),
         ("on_loss = \"ignore\"", "`on_loss`", "\"alert\""),
+        ("cmdline = \"all\"", "`cmdline`", "\"redacted\""),
         ("log = \"a=b=c\"", "`log`", "\"debug\""),
         ("state_dir = \"here\"", "not absolute", "absolute path"),
         ("names_socket = \"names.sock\"", "not absolute", "to ask nobody"),
@@ -141,7 +142,7 @@ fn in_force_takes_over_what_it_can_and_nothing_else() {
     let old = Config::default();
     let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nrules = \"/r\"\nring_size = \"8MiB\"\n\
         device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\non_loss = \"exit\"\n\
-        log = \"debug\"\nprices = \"/e.toml\"\nnames_socket = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
+        cmdline = \"full\"\nlog = \"debug\"\nprices = \"/e.toml\"\nnames_socket = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
         interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
     let wanted = parse(text).unwrap();
     let reload = Reload::of(&old, wanted.clone());

@@ -47,9 +47,10 @@ impl Daemon {
         let naming = start::naming(&config, &clock);
         let (mut observer, missing) =
             start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
-        let in_force = InForce::at_start(rules, naming, &mut observer);
+        let in_force = InForce::at_start(rules, naming, config.cmdline, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
+        drafter.cmdline(config.cmdline);
         let since = observer.host().coverage().end;
         let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
         let head = recovered.head.seq;

@@ -266,6 +266,7 @@ impl Daemon {
         if reload.in_force.log != self.config.log {
             self.options.log.change(&reload.in_force.log);
         }
+        self.drafter.cmdline(reload.in_force.cmdline);
         self.config = reload.in_force;
         let mut group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
         if *group != self.config.socket.group {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Daemon;
+use crate::argv::CmdlineMode;
 use crate::attribution::Attributor;
 use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
 use crate::naming::Naming;
@@ -18,8 +19,13 @@ pub(super) struct InForce {
 
 impl InForce {
     /// What a host begins with.
-    pub(super) fn at_start(rules: Rules, names: Arc<Naming>, observer: &mut Observer) -> Self {
-        let attributor = Attributor::new(names).with_rules(&rules.set);
+    pub(super) fn at_start(
+        rules: Rules,
+        names: Arc<Naming>,
+        cmdline: CmdlineMode,
+        observer: &mut Observer,
+    ) -> Self {
+        let attributor = Attributor::new(names).with_rules(&rules.set).with_cmdline(cmdline);
         observer.host_mut().attribute_by(attributor.clone());
         Self { rules, attributor }
     }
@@ -27,32 +33,41 @@ impl InForce {
 
 /// Reads the rules that the configuration names.
 pub(super) fn read(config: &Config) -> Result<Rules, RulesError> {
-    Rules::read_or_default(config.rules.as_deref()).inspect(tell_of)
+    let rules = Rules::read_or_default(config.rules.as_deref())?;
+    rules.fit(config.cmdline).inspect(tell_of)
 }
 
 impl Daemon {
     /// Reads the rules that the configuration names. Wrong ones change nothing: the old ones stay in force, and
     /// so does what the configuration said of them.
     pub(super) fn reload_rules(&mut self, wanted: &mut Config) {
-        match Rules::read_or_default(wanted.rules.as_deref()) {
+        let read = Rules::read_or_default(wanted.rules.as_deref());
+        match read.and_then(|rules| rules.fit(wanted.cmdline)) {
             Ok(rules) => {
                 if rules.set.digest() != self.in_force.rules.set.digest() {
                     tell_of(&rules);
                 } else if rules.path.is_some() {
                     tracing::info!("the rules were read again: nothing in them changed");
                 }
-                self.take_rules(rules);
+                self.take_rules(rules, wanted.cmdline);
             }
             Err(error) => {
                 tracing::error!("the rules stay as they were: {error}");
                 wanted.rules.clone_from(&self.config.rules);
+                // The old rules, too, must see what they look at.
+                if let Err(error) = self.in_force.rules.clone().fit(wanted.cmdline) {
+                    tracing::error!("`cmdline` stays as it was: {error}");
+                    wanted.cmdline = self.config.cmdline;
+                }
+                self.take_rules(self.in_force.rules.clone(), wanted.cmdline);
             }
         }
     }
 
     /// Puts rules in force: what is settled from here on falls under them.
-    fn take_rules(&mut self, rules: Rules) {
-        let attributor = self.in_force.attributor.clone().with_rules(&rules.set);
+    fn take_rules(&mut self, rules: Rules, cmdline: CmdlineMode) {
+        let attributor = self.in_force.attributor.clone();
+        let attributor = attributor.with_rules(&rules.set).with_cmdline(cmdline);
         self.observer.host_mut().attribute_by(attributor.clone());
         self.in_force = InForce { rules, attributor };
         // The tree of a file takes several times as much as its rules.

@@ -11,10 +11,10 @@ use crate::escape::escape;
 use crate::identity::{Basis, argv_words};
 use crate::journal::Digest;
 use crate::journal::entry::{
-    Evidence, IdentityEvidence, Moment, NamelessEvidence, SettlementEvidence,
+    Evidence, IdentityEvidence, KeptArgv, Moment, NamelessEvidence, SettlementEvidence,
 };
 use crate::journal::store::StoreError;
-use crate::kernel::{Argv, LoginUid};
+use crate::kernel::LoginUid;
 use crate::rendering::rfc3339;
 use crate::settlement::{Account, Fit, RuleId, SettlementId};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
@@ -103,6 +103,8 @@ pub struct Who {
     pub exe: Option<String>,
     /// Its arguments as they are stored, each escaped; null where none are.
     pub argv: Option<Vec<String>>,
+    /// How that differs from what was captured: `captured` not at all, `redacted`, `exe`; null where none are.
+    pub argv_text: Option<&'static str>,
     /// The commitment to what was captured; null where nothing was.
     pub argv_commitment: Option<String>,
     /// Bytes that the arguments had; null where that could not be read.
@@ -149,7 +151,7 @@ pub struct Weighed {
 pub(super) fn of(
     chosen: &Chosen,
     found: Option<(Moment, Evidence)>,
-    argv: impl Fn(Digest) -> Result<Option<Argv>, StoreError>,
+    argv: impl Fn(Digest) -> Result<Option<KeptArgv>, StoreError>,
 ) -> Result<Explained, StoreError> {
     let figures = &chosen.figures;
     let (at, evidence) = match found {
@@ -215,7 +217,7 @@ fn driver(evidence: &SettlementEvidence) -> Driver {
 fn who(
     identity: &IdentityEvidence,
     place: impl Fn(BootNs) -> Option<String>,
-    argv: impl Fn(Digest) -> Result<Option<Argv>, StoreError>,
+    argv: impl Fn(Digest) -> Result<Option<KeptArgv>, StoreError>,
 ) -> Result<Who, StoreError> {
     let shown = |bytes: &[u8]| escape(bytes).to_string();
     let stored = identity.argv.commitment.map(argv).transpose()?.flatten();
@@ -226,7 +228,8 @@ fn who(
         image_since_boot_ns: identity.image_since.0,
         fit: word_of(identity.fit),
         exe: (!identity.filename.is_empty()).then(|| shown(&identity.filename)),
-        argv: stored.map(|argv| argv_words(&argv).into_iter().map(shown).collect()),
+        argv_text: stored.as_ref().map(|kept| kept.text.as_str()),
+        argv: stored.map(|kept| argv_words(&kept.argv).into_iter().map(shown).collect()),
         argv_commitment: identity.argv.commitment.map(|digest| digest.to_string()),
         argv_length: identity.argv.true_length,
         euid: identity.user.euid,

@@ -12,6 +12,7 @@ use bytes::Bytes as RawBytes;
 
 use super::Digest;
 use crate::accounting::{Busy, Row, RowKey, Window};
+use crate::argv::StoredText;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
@@ -49,10 +50,12 @@ pub struct Draft {
 /// Argument bytes on their way to the table beside the chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptArgv {
-    /// Under which commitment.
+    /// Under which commitment: over what was captured.
     pub commitment: Digest,
-    /// What was captured.
+    /// What is kept of it, with the true length and state of all of it.
     pub argv: Argv,
+    /// How what is kept differs from what was captured.
+    pub text: StoredText,
 }
 
 /// One entry of the journal.

@@ -17,7 +17,7 @@ pub(super) struct HolderName {
 pub(super) fn name_of(proc_root: &Path, pid: Pid) -> HolderName {
     let folder = proc_root.join(pid.to_string());
     let program = match std::fs::read(folder.join("comm")) {
-        Ok(comm) => crate::escape::escape(comm.trim_ascii_end()).to_string(),
+        Ok(comm) => shown(comm.trim_ascii_end()),
         Err(error) => format!("(no name: {error})"),
     };
     let cgroups = std::fs::read(folder.join("cgroup"));
@@ -26,6 +26,13 @@ pub(super) fn name_of(proc_root: &Path, pid: Pid) -> HolderName {
         program,
         unit: unit.map(|unit| crate::escape::escape(unit.as_bytes()).to_string()),
     }
+}
+
+/// A process may have written anything there, and the kernel cuts it (`TASK_COMM_LEN`, include/linux/sched.h).
+fn shown(comm: &[u8]) -> String {
+    const COMM_MAX: usize = 15;
+    let redacted = crate::argv::redact(comm, comm.len() >= COMM_MAX);
+    crate::escape::escape(redacted.as_deref().unwrap_or(comm)).to_string()
 }
 
 /// The innermost service or scope of a `/proc/PID/cgroup`, by the v2 hierarchy or, on hosts of v1,
@@ -76,5 +83,7 @@ mod tests {
         let name = name_of(folder.path(), Pid(8));
         assert!(!name.program.contains('\x1b'), "{name:?}");
         assert_eq!(name.unit.as_deref(), Some("b.service"));
+        std::fs::write(own.join("comm"), b"x --token abcde\n").unwrap();
+        assert_eq!(name_of(folder.path(), Pid(8)).program, "x --token [redacted]");
     }
 }

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode};
 
+use crate::argv::redact_word;
 use crate::escape::escape;
 use nix::unistd::{Uid, User, initgroups, setgid, setuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set};
@@ -62,7 +63,8 @@ pub fn start(argv: &[OsString], user: Option<&User>) -> Result<Child, LaunchErro
             command.arg("-");
         }
     }
-    let program = argv.first().map(|word| escape(word.as_encoded_bytes()).to_string());
+    let program =
+        argv.first().map(|word| escape(&redact_word(word.as_encoded_bytes())).to_string());
     command
         .args(argv)
         .spawn()
@@ -92,8 +94,10 @@ pub fn become_command(arguments: &[OsString]) -> ExitCode {
         return ExitCode::from(STATUS_FAILED_BEFORE);
     }
     let error = exec(program, rest);
-    // The user's own bytes, but the terminal may be another's: a log, a pager.
-    let shown = escape(program.as_encoded_bytes());
+    // The user's own bytes, but the terminal may be another's: a log, a pager. A whole command in quotes is no command,
+    // and may hold a secret.
+    let shown = redact_word(program.as_encoded_bytes());
+    let shown = escape(&shown);
     if error.kind() == std::io::ErrorKind::NotFound {
         complain(&format!("{shown}: no such command; check the name and PATH"));
         return ExitCode::from(STATUS_NOT_FOUND);

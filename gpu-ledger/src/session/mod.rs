@@ -22,6 +22,7 @@ use nix::unistd::User;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use crate::argv::CmdlineMode;
 use crate::clock::{Clock, Stamp};
 use crate::observer::DRAIN_INTERVAL;
 use crate::output::{self, Output};
@@ -67,6 +68,8 @@ pub struct TraceOptions {
     pub ring_bytes: u32,
     /// Watch opens of NVIDIA devices.
     pub device_touch: bool,
+    /// How much of command lines is shown.
+    pub cmdline: CmdlineMode,
     /// Give a driver call up after this long.
     pub call_deadline: Duration,
     /// The NVML library.

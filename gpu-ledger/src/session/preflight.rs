@@ -85,7 +85,7 @@ fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
         ..TracerOptions::default()
     };
     let (mut observer, missing) = Observer::watch_or_blind(setup, &tracer);
-    observer.host_mut().attribute_by(Attributor::new(naming));
+    observer.host_mut().attribute_by(Attributor::new(naming).with_cmdline(options.cmdline));
     (observer, missing)
 }
 

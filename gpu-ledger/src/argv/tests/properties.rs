@@ -3,95 +3,28 @@ use proptest::prelude::*;
 use crate::argv::{REDACTED, redact};
 use crate::clock::Clock;
 
-/// Bytes that mean something to the redactor, glued together at random.
+/// Bytes that mean something to the redactor; `_` stands for a blank and `0` for the end of a word.
+const PARTS: &str = r#"--password -p mysql curl -u sshpass = : _ 0 0 0 " ' \ { } [ ] ( ) , ; | & :// @ / Bearer_
+    Authorization token api_key sk- AKIA eyJ . -----BEGIN_ -----END abc A1b2C3d4E5f6G7h8I9j0 true
+    $HOME [redacted] redacted name value login wandb vault kv put set aws < > machine_ password IDENTIFIED_BY_ echo
+    --password-stdin openssl -pass pass: --api-keys htpasswd -b key ? ~ Q 8 # login( env -e Cookie:_ x --"#;
+
+/// Such bytes, and some that are no text, glued together at random.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
-    let tokens: Vec<&'static [u8]> = vec![
-        b"--password",
-        b"-p",
-        b"mysql",
-        b"curl",
-        b"-u",
-        b"sshpass",
-        b"=",
-        b":",
-        b" ",
-        b"\0",
-        b"\0",
-        b"\0",
-        b"\"",
-        b"'",
-        b"\\",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b"(",
-        b")",
-        b",",
-        b";",
-        b"|",
-        b"&",
-        b"://",
-        b"@",
-        b"/",
-        b"Bearer ",
-        b"Authorization",
-        b"token",
-        b"api_key",
-        b"hf_",
-        b"sk-",
-        b"AKIA",
-        b"eyJ",
-        b".",
-        b"-----BEGIN ",
-        b"PRIVATE KEY-----",
-        b"-----END",
-        b"\xff",
-        b"\n",
-        b"abc",
-        b"A1b2C3d4E5f6G7h8I9j0",
-        b"true",
-        b"$HOME",
-        b"[redacted]",
-        b"redacted",
-        b"name",
-        b"value",
-        b"login",
-        b"wandb",
-        b"vault",
-        b"kv",
-        b"put",
-        b"set",
-        b"aws",
-        b"<",
-        b">",
-        b"machine ",
-        b"password",
-        b"IDENTIFIED BY ",
-        b"echo",
-        b"--password-stdin",
-        b"openssl",
-        b"-pass",
-        b"pass:",
-        b"--api-keys",
-        b"htpasswd",
-        b"-b",
-        b"key",
-        b"?",
-        b"~",
-        b"Q",
-        b"8",
-        b"#",
-        b"\x1b",
-        b"\xc3\xa9",
-        b"login(",
-        b"env",
-        b"-e",
-        b"Cookie: ",
-        b"x",
-        b"--",
-    ];
-    prop::collection::vec(prop::sample::select(tokens), 0..24).prop_map(|parts| parts.concat())
+    let part = |part: &str| -> Vec<u8> {
+        let bytes = part.bytes().map(|byte| if byte == b'_' { b' ' } else { byte });
+        if part == "0" {
+            vec![0]
+        } else if part.ends_with('_') {
+            bytes.collect()
+        } else {
+            part.into()
+        }
+    };
+    let others: [&[u8]; 6] = [b"hf_", b"PRIVATE KEY-----", b"\xff", b"\n", b"\x1b", b"\xc3\xa9"];
+    let parts: Vec<Vec<u8>> =
+        PARTS.split_ascii_whitespace().map(part).chain(others.map(<[u8]>::to_vec)).collect();
+    prop::collection::vec(prop::sample::select(parts), 0..24).prop_map(|parts| parts.concat())
 }
 
 fn redacted(bytes: &[u8], is_cut: bool) -> Vec<u8> {

@@ -119,7 +119,7 @@ pub struct ArgvUse {
 /// A rule that could never match, since what it looks at is not stored. Rules see exactly what is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{line}:{column}: rule {rule} looks at `{key}`, and argv mode \"{mode}\" stores no arguments; look at exe, program \
+    "{line}:{column}: rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no arguments; look at exe, program \
      or ancestor instead, or choose a mode that stores them",
     line = at.place.line, column = at.place.column, rule = at.rule.0, key = at.key
 )]
@@ -128,6 +128,18 @@ pub struct ArgvNotStored {
     pub at: ArgvUse,
     /// The mode.
     pub mode: CmdlineMode,
+}
+
+impl ArgvNotStored {
+    /// The same as a fault of the file.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        let Place { line, column } = self.at.place;
+        let what = self.to_string();
+        // Its place stands in front of the text as well.
+        let what = what.split_once(": ").map_or(what.clone(), |(_, what)| what.to_owned());
+        Fault { line, column, what }
+    }
 }
 
 impl RuleSet {
@@ -205,14 +217,16 @@ impl RuleSet {
         conditions.find(|one| matches!(one.key, Key::Label(_))).map(|one| one.place)
     }
 
-    /// Refuses rules that look at arguments, where none are stored.
+    /// Refuses rules that look at arguments, where this mode stores none.
     ///
     /// # Errors
     /// The first such rule.
-    pub fn refuse_argv(&self, mode: CmdlineMode) -> Result<(), ArgvNotStored> {
-        match (mode, self.uses_argv()) {
-            (CmdlineMode::None | CmdlineMode::Exe, Some(at)) => Err(ArgvNotStored { at, mode }),
-            _ => Ok(()),
+    pub fn fits(&self, mode: CmdlineMode) -> Result<(), ArgvNotStored> {
+        match mode {
+            CmdlineMode::Redacted | CmdlineMode::Full => Ok(()),
+            CmdlineMode::None | CmdlineMode::Exe => {
+                self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+            }
         }
     }
 }

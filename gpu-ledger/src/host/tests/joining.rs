@@ -82,7 +82,7 @@ fn a_settlement_is_labelled_with_what_it_was_held_for_and_the_model_that_was_ser
     let labels = |pid: u32, label: Label| {
         let settled = world.settled();
         let one = settled.iter().find(|one| one.settlement.row.pid == Pid(pid)).unwrap();
-        label_of(&one.whose.labels, label).map(|value| value.to_string())
+        label_of(&one.whose.labels, label).map(ToString::to_string)
     };
     let is = |word: &str| Some(word.to_owned());
     assert_eq!(labels(100, Label::Kind), is("compute"));

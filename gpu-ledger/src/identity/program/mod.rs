@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use self::grammar::{Grammar, Style, grammar_of};
 use super::ImageContent;
+use crate::argv::redact_word;
 use crate::escape::escape;
 use crate::kernel::{Argv, ArgvState};
 
@@ -80,8 +81,9 @@ impl Program {
         Some(Self::new(if script { script_name(&content.filename) } else { name }, kind))
     }
 
+    /// Names are shown to everybody: a script or a title that holds a secret goes without it.
     fn new(name: &[u8], kind: ProgramKind) -> Self {
-        Self { name: Bytes::copy_from_slice(name), kind }
+        Self { name: Bytes::copy_from_slice(&redact_word(name)), kind }
     }
 
     /// One of this name, as it was told before.
@@ -90,7 +92,7 @@ impl Program {
         Self::new(name, ProgramKind::Executable)
     }
 
-    /// The name, any bytes.
+    /// The name, any bytes but those of a secret.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.name

@@ -2,6 +2,24 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[test]
+fn a_name_holds_no_secret() {
+    let cases: [(&str, &[&[u8]], &str); 4] = [
+        ("/usr/bin/python3", &[b"python3", b"/srv/--token=abc.py"], "--token=[redacted]"),
+        (
+            "/usr/bin/python3",
+            &[b"gpu::worker[hf_AbCdEfGhIj0123456789abcdef]"],
+            "gpu::worker[[redacted]]",
+        ),
+        ("/opt/hf_AbCdEfGhIj0123456789abcdef", &[b"x"], "[redacted]"),
+        ("/usr/bin/python3", &[b"python3", b"-m", b"tokenizer.train"], "tokenizer.train"),
+    ];
+    for (filename, words, name) in cases {
+        let program = Program::of(&content(filename, argv(words, ArgvState::Whole))).unwrap();
+        assert_eq!(program.as_bytes(), name.as_bytes());
+    }
+}
+
 fn argv(words: &[&[u8]], state: ArgvState) -> Argv {
     let mut bytes = Vec::new();
     for word in words {

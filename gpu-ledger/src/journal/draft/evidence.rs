@@ -1,9 +1,14 @@
 //! The figures and the evidence of what was told, field by field.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::accounting::Window;
 use crate::accounting::reading::Holder;
+use crate::argv::{CmdlineMode, Stored, redact_word, stored};
 use crate::clock::Stamp;
 use crate::host::{Bearer, Opened, Settled, Whose};
 use crate::identity::{Basis, Image, Program};
@@ -14,7 +19,27 @@ use crate::journal::entry::{
 };
 use crate::kernel::{Argv, ProcessKey};
 use crate::settlement::{Attribution, Balance, Fit, Named};
-use crate::unit::GpuUuid;
+use crate::unit::{BootNs, GpuUuid};
+
+/// With what identities are entered.
+pub(super) struct Keeping<'a> {
+    pub(super) boot: BootId,
+    pub(super) key: &'a CommitmentKey,
+    /// How much of arguments is kept.
+    pub(super) mode: CmdlineMode,
+    /// What earlier runs committed to of images that were open when they ended.
+    pub(super) earlier: &'a BTreeMap<(ProcessKey, BootNs), ArgvEvidence>,
+}
+
+impl Keeping<'_> {
+    /// A file name as it is kept: part of every evidence, whatever is kept of arguments.
+    fn file(&self, name: &Bytes) -> Bytes {
+        match (self.mode, redact_word(name)) {
+            (CmdlineMode::Full, _) | (_, Cow::Borrowed(_)) => name.clone(),
+            (_, Cow::Owned(redacted)) => redacted.into(),
+        }
+    }
+}
 
 /// The figures of a settlement. What it replaces and the sums are put in by binder and chain.
 pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
@@ -43,15 +68,14 @@ pub(super) fn settlement_figures(settled: &Settled) -> SettlementFigures {
 
 pub(super) fn of_settlement(
     settled: &Settled,
-    boot: BootId,
     host: &Arc<str>,
     driver: DriverSaid,
-    key: &CommitmentKey,
+    keeping: &Keeping<'_>,
 ) -> (SettlementEvidence, Option<KeptArgv>) {
     let settlement = &settled.settlement;
     let (identity, nameless, argv) = match &settlement.attribution {
         Attribution::Named(named) => {
-            let (identity, argv) = identity(named, &settled.whose, boot, key);
+            let (identity, argv) = identity(named, &settled.whose, keeping);
             (Some(identity), None, argv)
         }
         Attribution::Nameless(nameless) => {
@@ -83,11 +107,10 @@ pub(super) fn open_figures(opened: &Opened) -> OpenFigures {
 
 pub(super) fn of_opened(
     opened: &Opened,
-    boot: BootId,
-    key: &CommitmentKey,
+    keeping: &Keeping<'_>,
 ) -> (Box<OpenEvidence>, Option<KeptArgv>) {
     let named = opened.attribution.named();
-    let (identity, argv) = named.map(|named| identity(named, &opened.whose, boot, key)).unzip();
+    let (identity, argv) = named.map(|named| identity(named, &opened.whose, keeping)).unzip();
     (Box::new(OpenEvidence { row: opened.row.row.clone(), identity }), argv.flatten())
 }
 
@@ -116,8 +139,7 @@ pub(super) fn rowless_figures(
 /// Of a holder without a row: who bears the pid, with nothing that a row's start could fit.
 pub(super) fn of_bearer(
     bearer: &Bearer,
-    boot: BootId,
-    key: &CommitmentKey,
+    keeping: &Keeping<'_>,
 ) -> (Box<OpenEvidence>, Option<KeptArgv>) {
     let known = bearer.key.zip(bearer.image.as_ref());
     let (identity, argv) = known
@@ -128,7 +150,7 @@ pub(super) fn of_bearer(
                 start_is_exact: image.basis != Basis::Procfs,
                 fit: Fit::MayContain,
             };
-            imaged(image, &around, boot, key)
+            imaged(image, &around, keeping)
         })
         .unzip();
     (Box::new(OpenEvidence { row: None, identity }), argv.flatten())
@@ -143,12 +165,11 @@ struct Around {
 fn identity(
     named: &Named,
     whose: &Whose,
-    boot: BootId,
-    key: &CommitmentKey,
+    keeping: &Keeping<'_>,
 ) -> (IdentityEvidence, Option<KeptArgv>) {
     let Named { key: process, start_is_exact, image, ended, fit, .. } = named;
     let around = Around { key: *process, start_is_exact: *start_is_exact, fit: *fit };
-    let (mut identity, argv) = imaged(image, &around, boot, key);
+    let (mut identity, argv) = imaged(image, &around, keeping);
     identity.ended = *ended;
     let ancestors = whose.ancestors.iter();
     identity.ancestors = ancestors
@@ -161,27 +182,20 @@ fn identity(
 fn imaged(
     image: &Image,
     around: &Around,
-    boot: BootId,
-    key: &CommitmentKey,
+    keeping: &Keeping<'_>,
 ) -> (IdentityEvidence, Option<KeptArgv>) {
     let content = &image.content;
-    let kept = commit(&content.argv, key);
+    let (argv, kept) = arguments(&content.argv, (around.key, image.since), keeping);
     let identity = IdentityEvidence {
-        boot,
+        boot: keeping.boot,
         key: around.key,
         start_is_exact: around.start_is_exact,
         fit: around.fit,
         basis: image.basis,
         image_since: image.since,
-        filename: content.filename.clone(),
+        filename: keeping.file(&content.filename),
         exe: content.exe,
-        argv: ArgvEvidence {
-            commitment: kept.as_ref().map(|kept| kept.commitment),
-            // A `usize` is at most 64 bits wide wherever this runs.
-            captured_length: u64::try_from(content.argv.bytes.len()).unwrap_or(u64::MAX),
-            true_length: content.argv.true_length,
-            state: content.argv.state,
-        },
+        argv,
         user: image.user,
         ancestors: Vec::new(),
         cgroups: Vec::new(),
@@ -190,13 +204,31 @@ fn imaged(
     (identity, kept)
 }
 
-fn commit(argv: &Argv, key: &CommitmentKey) -> Option<KeptArgv> {
-    if argv.bytes.is_empty() {
-        return None;
-    }
+/// What is committed to of arguments, and what is kept of them.
+fn arguments(
+    argv: &Argv,
+    image: (ProcessKey, BootNs),
+    keeping: &Keeping<'_>,
+) -> (ArgvEvidence, Option<KeptArgv>) {
     // What is captured is bounded far below what has no commitment.
-    let commitment = key.commit(argv).ok()?;
-    Some(KeptArgv { commitment, argv: argv.clone() })
+    let commitment = if argv.bytes.is_empty() { None } else { keeping.key.commit(argv).ok() };
+    // An earlier run captured this image's, and what was kept may be less: its word stands.
+    let earlier = keeping.earlier.get(&image).filter(|earlier| earlier.commitment.is_some());
+    if let Some(earlier) = earlier.filter(|earlier| earlier.commitment != commitment) {
+        return (earlier.clone(), None);
+    }
+    let evidence = ArgvEvidence {
+        commitment,
+        // A `usize` is at most 64 bits wide wherever this runs.
+        captured_length: u64::try_from(argv.bytes.len()).unwrap_or(u64::MAX),
+        true_length: argv.true_length,
+        state: argv.state,
+    };
+    let kept = commitment.and_then(|commitment| {
+        let Stored { bytes, text } = stored(argv, keeping.mode);
+        Some(KeptArgv { commitment, argv: Argv { bytes: bytes?, ..argv.clone() }, text })
+    });
+    (evidence, kept)
 }
 
 fn name_of(program: Option<&Program>) -> Option<Arc<str>> {

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Drafter, Earlier, Pending};
+use crate::argv::StoredText;
 use crate::clock::Stamp;
 use crate::coverage::{Coverage, Gap};
 use crate::host::Resumed;
 use crate::identity::{Image, ImageContent};
 use crate::journal::Digest;
 use crate::journal::entry::{
-    BootId, CoverageEdge, Entry, Epoch, EpochEdge, Figures, IdentityEvidence, Mark, Moment,
+    BootId, CoverageEdge, Entry, Epoch, EpochEdge, Figures, IdentityEvidence, KeptArgv, Mark,
+    Moment,
 };
 use crate::kernel::{Argv, ArgvState};
 use crate::settlement::Named;
@@ -85,7 +87,7 @@ impl Left {
         edges: Edges,
         earlier: Vec<Earlier>,
         last: Option<Moment>,
-        mut argv_of: impl FnMut(Digest) -> Result<Option<Argv>, E>,
+        mut argv_of: impl FnMut(Digest) -> Result<Option<KeptArgv>, E>,
     ) -> Result<Self, E> {
         let Edges { boot, began, last_seen } = edges;
         let mut open = BTreeMap::new();
@@ -125,7 +127,9 @@ impl Left {
 }
 
 /// The identity under which a row was entered open.
-fn named(identity: &IdentityEvidence, kept: Option<Argv>) -> Named {
+fn named(identity: &IdentityEvidence, kept: Option<KeptArgv>) -> Named {
+    // A file alone would make a script's interpreter of it.
+    let kept = kept.filter(|kept| kept.text != StoredText::Exe).map(|kept| kept.argv);
     let content = ImageContent {
         // Deleted arguments are as if they had never been readable.
         argv: kept.unwrap_or_else(|| Argv {

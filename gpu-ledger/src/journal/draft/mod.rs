@@ -26,16 +26,18 @@ pub use opened::{Earlier, OpenRef};
 use self::opened::{OpenTable, Place};
 use super::commitment::CommitmentKey;
 use super::entry::{
-    AgentFacts, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft, DriverSaid,
-    Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind,
+    AgentFacts, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft,
+    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind,
 };
 use crate::accounting::driver::{DriverFacts, GpuFacts};
 use crate::accounting::reading::OpenRow;
 use crate::accounting::{RowKey, Window};
+use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{Host, News, Note, Opened, Settled};
-use crate::unit::GpuUuid;
+use crate::kernel::ProcessKey;
+use crate::unit::{BootNs, GpuUuid};
 use crate::unknown::GapCause;
 
 /// A draft, and the open entries that it begins or ends.
@@ -89,6 +91,9 @@ pub struct Drafter {
     agent: AgentFacts,
     device_touch: bool,
     key: CommitmentKey,
+    cmdline: CmdlineMode,
+    /// Of images that were open when this run began: what was committed to of their arguments.
+    earlier: BTreeMap<(ProcessKey, BootNs), ArgvEvidence>,
     driver: Option<DriverSaid>,
     gpus: BTreeMap<GpuUuid, (u32, Option<Arc<str>>)>,
     open: OpenTable,
@@ -104,6 +109,8 @@ impl Drafter {
             agent,
             device_touch: false,
             key,
+            cmdline: CmdlineMode::default(),
+            earlier: BTreeMap::new(),
             driver: None,
             gpus: BTreeMap::new(),
             open: OpenTable::default(),
@@ -113,6 +120,16 @@ impl Drafter {
     /// Whether opens of NVIDIA devices are seen: said at the beginning of coverage.
     pub const fn device_touch(&mut self, is_seen: bool) {
         self.device_touch = is_seen;
+    }
+
+    /// How much of arguments is kept from now on; of what is drafted already as much as was said then.
+    pub const fn cmdline(&mut self, mode: CmdlineMode) {
+        self.cmdline = mode;
+    }
+
+    fn keeping(&self) -> evidence::Keeping<'_> {
+        let Self { boot, key, cmdline, earlier, .. } = self;
+        evidence::Keeping { boot: *boot, key, mode: *cmdline, earlier }
     }
 
     /// What the opened driver says of itself.
@@ -141,6 +158,10 @@ impl Drafter {
             let seen = seen.filter(|seen| seen.wall >= first.wall).unwrap_or(first);
             let (seq, kind) = (one.seq, one.open.kind);
             if of_this_boot {
+                if let Some(identity) = &one.evidence.identity {
+                    let image = (identity.key, identity.image_since);
+                    self.earlier.insert(image, identity.argv.clone());
+                }
                 self.open.take_over(one, seen);
             } else {
                 let cause = (kind != OpenKind::NoDriverRow).then_some(GapCause::AgentDown);
@@ -184,7 +205,7 @@ impl Drafter {
                     return Vec::new();
                 };
                 let figures = evidence::rowless_figures(&gpu, &holder, since, &bearer);
-                let (evidence, argv) = evidence::of_bearer(&bearer, self.boot, &self.key);
+                let (evidence, argv) = evidence::of_bearer(&bearer, &self.keeping());
                 let mut pending =
                     Pending::of(now, Figures::Open(Box::new(figures)), Evidence::Open(evidence));
                 (pending.draft.argv, pending.begins) = (argv, Some(reference));
@@ -237,8 +258,7 @@ impl Drafter {
         let opened = self.open.take_row(&row.gpu, row.pid, row.start);
         let figures = Figures::Settlement(Box::new(evidence::settlement_figures(settled)));
         let said = self.said_of(&row.gpu);
-        let (evidence, argv) =
-            evidence::of_settlement(settled, self.boot, &self.host, said, &self.key);
+        let (evidence, argv) = evidence::of_settlement(settled, &self.host, said, &self.keeping());
         let mut pending =
             Pending::of(self.moment(at), figures, Evidence::Settlement(Box::new(evidence)));
         (pending.draft.argv, pending.ends) = (argv, opened);
@@ -258,7 +278,7 @@ impl Drafter {
             return drafts;
         };
         let figures = Figures::Open(Box::new(evidence::open_figures(opened)));
-        let (evidence, argv) = evidence::of_opened(opened, self.boot, &self.key);
+        let (evidence, argv) = evidence::of_opened(opened, &self.keeping());
         let mut pending = Pending::of(self.moment(at), figures, Evidence::Open(evidence));
         (pending.draft.argv, pending.begins) = (argv, Some(reference));
         drafts.push(pending);

@@ -10,8 +10,10 @@ use super::error::StoreError;
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
 use super::reader::Reader;
+use super::schema::argv_text;
 use super::segment::{Growing, Segment};
 use super::side::Acknowledged;
+use crate::argv::StoredText;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered, booking_key};
 use crate::journal::commitment::CommitmentKey;
@@ -34,11 +36,13 @@ pub struct CheckReport {
     pub segments: u64,
     /// Booked keys, those of archived settlements included.
     pub booked_keys: u64,
-    /// Texts of arguments that are what was committed to.
+    /// Texts of arguments that are kept, as captured or less.
     pub argv_kept: u64,
+    /// Those of them that are less than what was committed to, and cannot be compared with it.
+    pub argv_redacted: u64,
     /// Commitments whose text was deleted, or never kept.
     pub argv_absent: u64,
-    /// Texts that could not be compared, as there is no key.
+    /// Texts as captured that could not be compared, as there is no key.
     pub argv_unproven: u64,
     /// Whether something outside the journal said where it must end.
     pub is_witnessed: bool,
@@ -304,8 +308,9 @@ impl<'a> Checking<'a> {
     fn arguments(&mut self, key: Option<&CommitmentKey>) -> Result<(), StoreError> {
         let database = self.database;
         let fail = |cause| database.fail(cause);
-        let sql = "SELECT commitment, bytes, true_length, state FROM argv";
-        let mut statement = database.connection.prepare(sql).map_err(fail)?;
+        let text = argv_text(database)?;
+        let sql = format!("SELECT commitment, bytes, true_length, state, {text} FROM argv");
+        let mut statement = database.connection.prepare(&sql).map_err(fail)?;
         let mut rows = statement.query([]).map_err(fail)?;
         let mut kept = 0_u64;
         while let Some(row) = rows.next().map_err(fail)? {
@@ -317,7 +322,8 @@ impl<'a> Checking<'a> {
                 Value::Null => Some(None),
                 known => small(known).map(Some),
             };
-            let (Some(true_length), Some(state)) = (true_length, state) else {
+            let text = StoredText::of(&row.get::<_, String>(4).map_err(fail)?);
+            let (Some(true_length), Some(state), Some(text)) = (true_length, state, text) else {
                 self.fault(None, "kept arguments are not readable");
                 continue;
             };
@@ -325,6 +331,10 @@ impl<'a> Checking<'a> {
                 kept = kept.saturating_add(1);
             } else {
                 self.fault(None, format!("kept arguments {commitment} are of no entry"));
+            }
+            if text != StoredText::Captured {
+                self.report.argv_redacted = self.report.argv_redacted.saturating_add(1);
+                continue;
             }
             let argv = Argv { bytes: bytes.into(), true_length, state };
             match key {

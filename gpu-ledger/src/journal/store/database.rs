@@ -9,13 +9,15 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 
 use super::error::StoreError;
 use super::projection::{big, small};
+use super::schema::argv_text;
 use super::segment::{Segment, names};
 use super::side::Acknowledged;
 use crate::accounting::RowKey;
+use crate::argv::StoredText;
 use crate::journal::Digest;
 use crate::journal::canon::{self, CanonError, Canonical as _};
 use crate::journal::chain::{self, ChainError, Kept, Recovered, key_of_row, sha256};
-use crate::journal::entry::{Entry, Evidence, Figures, OpenEvidence, OpenFigures};
+use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, OpenEvidence, OpenFigures};
 use crate::kernel::{Argv, ArgvState};
 
 /// Extended result code: the shared-memory file could not grow (`sqlite3.h`, `SQLITE_IOERR_SHMSIZE`).
@@ -266,19 +268,25 @@ impl Database {
     }
 
     /// Kept arguments.
-    pub(super) fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
-        let sql = "SELECT bytes, true_length, state FROM argv WHERE commitment = ?";
+    pub(super) fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
+        let text = argv_text(self)?;
+        let sql =
+            format!("SELECT bytes, true_length, state, {text} FROM argv WHERE commitment = ?");
         let mut statement =
-            self.connection.prepare_cached(sql).map_err(|cause| self.fail(cause))?;
+            self.connection.prepare_cached(&sql).map_err(|cause| self.fail(cause))?;
         let row = statement.query_row(params![commitment.0], |row| {
-            Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, row.get::<_, String>(2)?))
+            let words = (row.get::<_, String>(2)?, row.get::<_, String>(3)?);
+            Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, words))
         });
-        let Some((bytes, true_length, word)) = row.optional().map_err(|cause| self.fail(cause))?
+        let Some((bytes, true_length, (state, text))) =
+            row.optional().map_err(|cause| self.fail(cause))?
         else {
             return Ok(None);
         };
-        let state = argv_state(&word).ok_or_else(|| self.damaged("kept arguments"))?;
-        Ok(Some(Argv { bytes: Bytes::from(bytes), true_length, state }))
+        let words = argv_state(&state).zip(StoredText::of(&text));
+        let (state, text) = words.ok_or_else(|| self.damaged("kept arguments"))?;
+        let argv = Argv { bytes: Bytes::from(bytes), true_length, state };
+        Ok(Some(KeptArgv { commitment, argv, text }))
     }
 
     /// The settlement under a key, by two ways that no one damage hides together: the unique key, and

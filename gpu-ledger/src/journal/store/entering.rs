@@ -13,7 +13,6 @@ use crate::journal::chain::{Sealed, booking_key};
 use crate::journal::entry::{
     ConflictFigures, Draft, Evidence, Figures, KeptArgv, SettlementEvidence, SettlementFigures,
 };
-use crate::kernel::Argv;
 use crate::settlement::contradicts;
 
 /// A transaction at work.
@@ -114,8 +113,8 @@ impl Entering<'_> {
         let evidence = vec![big(entry.seq), Value::Blob(bytes)];
         self.insert("INSERT INTO evidence VALUES (?, ?)", evidence)?;
         self.insert(columns.table.insert, columns.columns)?;
-        if let Some(KeptArgv { commitment, argv }) = argv {
-            self.keep(commitment, &argv)?;
+        if let Some(kept) = argv {
+            self.keep(&kept)?;
         }
         let named = self.database.named(&entry)?;
         self.state.growing.add(&entry, named.as_ref());
@@ -132,15 +131,20 @@ impl Entering<'_> {
         Ok(())
     }
 
-    fn keep(&self, commitment: Digest, argv: &Argv) -> Result<(), StoreError> {
-        if self.database.argv(commitment)?.is_some() {
+    /// What was kept first stays: a mode changes nothing that is kept already.
+    fn keep(&self, kept: &KeptArgv) -> Result<(), StoreError> {
+        let KeptArgv { commitment, argv, text } = kept;
+        if self.database.argv(*commitment)?.is_some() {
             return Ok(());
         }
-        let state = Value::Text(argv_word(argv.state)?);
-        let bytes = Value::Blob(argv.bytes.to_vec());
-        let columns =
-            vec![blob(commitment), bytes, argv.true_length.map_or(Value::Null, big), state];
-        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?)", columns)
+        let columns = vec![
+            blob(*commitment),
+            Value::Blob(argv.bytes.to_vec()),
+            argv.true_length.map_or(Value::Null, big),
+            Value::Text(argv_word(argv.state)?),
+            Value::Text(text.as_str().to_owned()),
+        ];
+        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?, ?)", columns)
     }
 
     fn insert(&self, sql: &str, columns: Vec<Value>) -> Result<(), StoreError> {

@@ -15,8 +15,7 @@ use crate::accounting::RowKey;
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Entry, Evidence, Figures, Moment};
-use crate::kernel::Argv;
+use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
 
 /// How long a reader waits for whoever recovers or archives the journal at this moment.
 const BUSY_MS: u64 = 5_000;
@@ -79,7 +78,7 @@ impl Reader {
         let (connection, is_immutable) = connect(path)?;
         let mut database = Database::over(connection, path.to_owned())?;
         database.connection.pragma_update(None, "query_only", true).map_err(failed(path))?;
-        schema::refuse_other_versions(&database)?;
+        schema::refuse_other_versions(&database, place.is_some())?;
         schema::compare(&database)?;
         database.read_origin()?;
         Ok(Self { database, place, is_immutable })
@@ -175,7 +174,7 @@ impl Reader {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+    pub fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
         self.database.argv(commitment)
     }
 

@@ -12,11 +12,20 @@ use super::place::{Place, io};
 /// `PRAGMA application_id`: "gpuL". Told by file(1) and by us.
 pub(super) const APPLICATION_ID: u32 = 0x6770_754c;
 /// `PRAGMA user_version` of a journal that is up to date.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The oldest version of which a file by itself, an archive, is still read as it is.
+const OLDEST_READ: u32 = 1;
 
-const SCHEMA: &str = include_str!("schema.sql");
+const SCHEMA: &str = concat!(include_str!("schema.sql"), include_str!("argv.sql"));
+/// That of version 1: kept arguments were always as captured.
+const SCHEMA_1: &str = concat!(include_str!("schema.sql"), include_str!("argv.v1.sql"));
 /// What brings a journal of version *n*, the place in this list counted from 1, to version *n* + 1.
-const MIGRATIONS: &[&str] = &[];
+const MIGRATIONS: &[&str] = &[concat!(
+    "DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO argv_of_1; ",
+    include_str!("argv.sql"),
+    "INSERT INTO argv SELECT commitment, bytes, true_length, state, 'captured' FROM argv_of_1; ",
+    "DROP TABLE argv_of_1"
+)];
 
 /// Makes an empty journal under a temporary name. Whoever moves it to its place does so when it is whole.
 pub(super) fn make(path: &Path, origin: &Origin) -> Result<Connection, StoreError> {
@@ -138,11 +147,16 @@ pub(super) fn bring_up_to_date(database: &mut Database) -> Result<(), StoreError
     migrate(database, MIGRATIONS, VERSION)
 }
 
-/// The version of a reader: newer ones and older ones are refused alike.
-pub(super) fn refuse_other_versions(database: &Database) -> Result<(), StoreError> {
+/// The version of a reader: newer ones are refused, and older ones where the daemon brings them up to date. A file by
+/// itself stays what it is.
+pub(super) fn refuse_other_versions(
+    database: &Database,
+    is_in_place: bool,
+) -> Result<(), StoreError> {
     let found = version(database)?;
     match found.cmp(&VERSION) {
         std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less if !is_in_place && found >= OLDEST_READ => Ok(()),
         std::cmp::Ordering::Greater => Err(newer(&database.path, found, VERSION)),
         std::cmp::Ordering::Less => Err(database.damaged(&format!(
             "it has schema version {found}, which the daemon brings up to date when it starts"
@@ -184,11 +198,17 @@ fn version(database: &Database) -> Result<u32, StoreError> {
     version.map_err(|cause| database.fail(cause))
 }
 
+/// How the text of kept arguments differs from what was captured, as a column.
+pub(super) fn argv_text(database: &Database) -> Result<&'static str, StoreError> {
+    Ok(if version(database)? == 1 { "'captured'" } else { "text" })
+}
+
 /// Proves that the tables, and above all their triggers, are those of this version.
 pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let memory = PathBuf::from(":memory:");
     let fresh = Connection::open_in_memory().map_err(failed(&memory))?;
-    fresh.execute_batch(SCHEMA).map_err(failed(&memory))?;
+    let schema = if version(database)? == 1 { SCHEMA_1 } else { SCHEMA };
+    fresh.execute_batch(schema).map_err(failed(&memory))?;
     let wanted = objects(&fresh).map_err(failed(&memory))?;
     let found = objects(&database.connection).map_err(|cause| database.fail(cause))?;
     if wanted == found {
@@ -229,6 +249,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut database = journal(folder.path());
         compare(&database).unwrap();
+        database.connection.pragma_update(None, "user_version", 1).unwrap();
         let steps = ["CREATE TABLE two(a INTEGER) STRICT", "CREATE TABLE three(a INTEGER) STRICT"];
         migrate(&mut database, &steps, 3).unwrap();
         assert_eq!(version(&database).unwrap(), 3);
@@ -239,7 +260,7 @@ mod tests {
         assert!(matches!(migrate(&mut database, &broken, 4), Err(StoreError::Database { .. })));
         assert_eq!(version(&database).unwrap(), 3);
         let error = migrate(&mut database, &[], VERSION).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 3, known: 1, .. }), "{error}");
-        assert!(error.to_string().contains("schema version 3, this gpu-ledger knows 1"), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 3, known: 2, .. }), "{error}");
+        assert!(error.to_string().contains("schema version 3, this gpu-ledger knows 2"), "{error}");
     }
 }

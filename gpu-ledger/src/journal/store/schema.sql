@@ -1,4 +1,4 @@
--- The journal of gpu-ledger, schema version 1. See VIEWS.md for the views, which are for people:
+-- The journal of gpu-ledger, schema version 2 (with argv.sql). See VIEWS.md for the views, which are for people:
 -- `gpu-ledger journal check` proves that they say what the chain says; a bill reads the chain.
 -- Nothing here is ever changed, and only text of arguments (table argv) is ever deleted: the triggers
 -- hold for every writer, with or without recursive_triggers.
@@ -255,19 +255,6 @@ CREATE TRIGGER mark_update BEFORE UPDATE ON mark
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a correction is a new entry'); END;
 CREATE TRIGGER mark_delete BEFORE DELETE ON mark
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only: see gpu-ledger journal archive'); END;
-
-CREATE TABLE argv(
-  -- Text of arguments, which alone may be deleted: entries hold only its commitment (HMAC-SHA256).
-  commitment  BLOB NOT NULL PRIMARY KEY,
-  bytes       BLOB NOT NULL,              -- as captured, NUL-separated
-  true_length INTEGER,                    -- how many bytes there were; NULL where not known
-  state       TEXT NOT NULL               -- whole, truncated, shed or unreadable
-) STRICT, WITHOUT ROWID;
-CREATE TRIGGER argv_insert BEFORE INSERT ON argv
-  WHEN EXISTS (SELECT 1 FROM argv WHERE commitment = NEW.commitment)
-BEGIN SELECT RAISE(ABORT, 'arguments are kept once'); END;
-CREATE TRIGGER argv_update BEFORE UPDATE ON argv
-BEGIN SELECT RAISE(ABORT, 'arguments are kept as captured, or deleted'); END;
 
 CREATE VIEW settlements AS
 -- Every final row, once. `account` is that of its latest correction; `state` is settled or disputed.

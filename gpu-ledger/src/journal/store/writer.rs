@@ -14,8 +14,7 @@ use crate::accounting::RowKey;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Draft, Entry, Evidence};
-use crate::kernel::Argv;
+use crate::journal::entry::{Draft, Entry, Evidence, KeptArgv};
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -298,7 +297,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn argv(&self, commitment: Digest) -> Result<Option<Argv>, StoreError> {
+    pub fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
         self.database.argv(commitment)
     }
 

@@ -4,6 +4,7 @@ mod departed;
 mod running;
 mod surroundings;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -12,12 +13,13 @@ use anyhow::Context as _;
 use base64::Engine as _;
 
 use crate::accounting::sight::Asked;
+use crate::argv::{CmdlineMode, Stored, StoredText, redact_word, redact_words, stored};
 use crate::bill::{Bill, Booked, GpuBooks, GpuLine, Line, Parts, UnattributedLine, bill, booked};
 use crate::clock::{BootPlace, Timeline};
 use crate::escape::escape;
 use crate::host::GpuRows;
 use crate::identity::{ImageContent, argv_words};
-use crate::kernel::ArgvState;
+use crate::kernel::{Argv, ArgvState};
 use crate::observer::EventCounts;
 use crate::session::report::{self, Account as AccountLine, Block, Command, Report, Settled};
 use crate::session::watch::{Entry, Watch};
@@ -89,8 +91,8 @@ pub(super) fn report(
         });
     }
     let bill = bill(period.span, &books)?;
-    let (command, host) = blocks(watch, &bill);
-    let argv = options.argv.iter().map(|word| text_of(word.as_encoded_bytes()));
+    let (command, host) = blocks(watch, &bill, options.cmdline);
+    let words = words_of(&options.argv, options.cmdline);
     let driver = watch.observer.driver_facts();
     Ok(Report {
         format: report::FORMAT,
@@ -99,8 +101,8 @@ pub(super) fn report(
         driver_version: driver.and_then(|facts| facts.version.clone().ok()),
         test_clock: watch.observer.clock().is_shifted(),
         command: (!options.argv.is_empty()).then(|| Command {
-            argv: argv.collect(),
-            line: line_of(&options.argv),
+            argv: words.iter().map(|word| text_of(word)).collect(),
+            line: escape(&words.join(&b' ')).to_string(),
             exit_status: status.map(super::exit_status_of),
             processes: events.map(|_| processes(watch)),
             block: command,
@@ -175,7 +177,7 @@ fn party(entry: &Entry) -> Party {
 }
 
 /// The command's part and the rest of the host.
-fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
+fn blocks(watch: &Watch, bill: &Bill<Party>, mode: CmdlineMode) -> (Block, Block) {
     let (mut command, mut host) = (Block::default(), Block::default());
     let mut lines = Vec::new();
     for line in &bill.accounts {
@@ -198,7 +200,7 @@ fn blocks(watch: &Watch, bill: &Bill<Party>) -> (Block, Block) {
         let of_gpu =
             watch.entries.iter().filter(|entry| entry.settlement.row.gpu == gpu.facts.uuid);
         for (entry, parts) in of_gpu.zip(&line.settlements) {
-            lines.push((entry, settled(gpu, entry, parts.unwrap_or(Parts::NONE))));
+            lines.push((entry, settled(gpu, entry, parts.unwrap_or(Parts::NONE), mode)));
         }
     }
     lines.sort_by_key(|(entry, line)| (began_at(&entry.settlement), line.pid));
@@ -221,10 +223,11 @@ fn began_at(settlement: &Settlement) -> BootNs {
     }
 }
 
-fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
+fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts, mode: CmdlineMode) -> Settled {
     let settlement = &entry.settlement;
     let named = settlement.attribution.named();
     let content = named.map(|named| &*named.image.content);
+    let (argv, argv_b64) = arguments(content, mode);
     let seen = parts.alone.0.saturating_add(parts.shared.0);
     // A percentage of a span that contradicts the clock is none.
     let busy = settlement.busy.as_ref().filter(|_| settlement.dispute.is_none());
@@ -252,8 +255,8 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
         max_memory_bytes: settlement.row.memory_peak.known().copied(),
         account: account_name(&entry.account),
         program: entry.program.as_ref().map(ToString::to_string),
-        argv: content.and_then(argv),
-        argv_b64: content.and_then(argv_b64),
+        argv,
+        argv_b64,
         argv_length: content.and_then(|content| content.argv.true_length),
         argv_truncated: content.map(|content| content.argv.state != ArgvState::Whole),
         basis: settlement.attribution.basis(),
@@ -263,22 +266,23 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts) -> Settled {
     }
 }
 
-/// The captured words; null where none were captured.
-fn argv(content: &ImageContent) -> Option<Vec<String>> {
-    match content.argv.state {
-        ArgvState::Whole | ArgvState::Truncated => {
-            Some(argv_words(&content.argv).into_iter().map(text_of).collect())
-        }
-        ArgvState::Shed | ArgvState::Unreadable => None,
-    }
-}
-
-/// The captured bytes where they are no text.
-fn argv_b64(content: &ImageContent) -> Option<String> {
-    let is_text =
-        argv_words(&content.argv).into_iter().all(|word| std::str::from_utf8(word).is_ok());
-    let bytes = &content.argv.bytes;
-    (!is_text).then(|| base64::engine::general_purpose::STANDARD.encode(bytes))
+/// The words that are shown of what was captured, and its bytes where they are no text; null where none were
+/// captured, or none are shown.
+fn arguments(
+    content: Option<&ImageContent>,
+    mode: CmdlineMode,
+) -> (Option<Vec<String>>, Option<String>) {
+    let captured = content.map(|content| &content.argv);
+    let captured =
+        captured.filter(|argv| matches!(argv.state, ArgvState::Whole | ArgvState::Truncated));
+    let Some(captured) = captured else { return (None, None) };
+    let Stored { bytes: Some(bytes), text } = stored(captured, mode) else { return (None, None) };
+    let shown = Argv { bytes, ..captured.clone() };
+    let words = argv_words(&shown);
+    let is_text = words.iter().all(|word| std::str::from_utf8(word).is_ok());
+    let coded = (!is_text && text == StoredText::Captured)
+        .then(|| base64::engine::general_purpose::STANDARD.encode(&shown.bytes));
+    (Some(words.into_iter().map(text_of).collect()), coded)
 }
 
 /// Text as it is; bytes that are none with `\xHH` for what is not.
@@ -286,10 +290,21 @@ fn text_of(word: &[u8]) -> String {
     std::str::from_utf8(word).map_or_else(|_| escape(word).to_string(), str::to_owned)
 }
 
-/// The words of a command line, safe to print.
-fn line_of(argv: &[OsString]) -> String {
-    let words: Vec<&[u8]> = argv.iter().map(|word| word.as_encoded_bytes()).collect();
-    escape(&words.join(&b' ')).to_string()
+/// The words of the command that are shown.
+fn words_of(command: &[OsString], mode: CmdlineMode) -> Vec<Vec<u8>> {
+    let words: Vec<&[u8]> = command.iter().map(|word| word.as_encoded_bytes()).collect();
+    let owned = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
+    match mode {
+        CmdlineMode::None => Vec::new(),
+        CmdlineMode::Exe => {
+            words.iter().take(1).map(|word| redact_word(word).into_owned()).collect()
+        }
+        CmdlineMode::Redacted => redact_words(&words, false).map_or_else(
+            || owned(&words),
+            |words| words.into_iter().map(Cow::into_owned).collect(),
+        ),
+        CmdlineMode::Full => owned(&words),
+    }
 }
 
 fn statements(watch: &Watch, period: &Period, bill: &Bill<Party>) -> Vec<report::Gpu> {

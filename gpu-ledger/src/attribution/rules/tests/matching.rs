@@ -117,13 +117,12 @@ fn rules_that_look_at_arguments_are_named() {
     let set = rules(
         "[[rule]]\naccount = \"a\"\nprogram = \"x\"\n[[rule]]\naccount = \"b\"\nexe = \"x\"\nargv = \"y\"\n",
     );
-    let error = set.refuse_argv(CmdlineMode::None).unwrap_err();
+    let error = set.fits(CmdlineMode::None).unwrap_err();
     assert_eq!((error.at.rule.0, error.at.place.line, error.at.key), (2, 7, "argv"));
     let text = error.to_string();
-    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and argv mode \"none\""), "{text}");
-    assert!(one("command_line = \"y\"").refuse_argv(CmdlineMode::Exe).is_err());
-    assert!(one("command_line = \"y\"").refuse_argv(CmdlineMode::Redacted).is_ok());
-    assert!(one("program = \"y\"").refuse_argv(CmdlineMode::None).is_ok());
+    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and `cmdline = \"none\"`"), "{text}");
+    assert!(one("command_line = \"y\"").fits(CmdlineMode::Exe).is_err());
+    assert!(one("program = \"y\"").fits(CmdlineMode::None).is_ok());
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn arguments_are_kept_beside_the_chain_and_can_be_forgotten_without_a_trace() {
     let secret = settlement(7, Some(&key));
     let kept = secret.argv.clone().unwrap();
     store.append(vec![secret, settlement(8, Some(&key))]).unwrap();
-    assert_eq!(store.argv(kept.commitment).unwrap(), Some(kept.argv.clone()));
+    assert_eq!(store.argv(kept.commitment).unwrap(), Some(kept.clone()));
     let found = |folder: &Folder| {
         ["ledger.db", "ledger.db-wal"].iter().any(|name| {
             let bytes = std::fs::read(folder.path().join(name)).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Made notes, drafted, bound and sealed: what the chain accepts is right, and it refuses the rest.
 
+mod cmdline;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
