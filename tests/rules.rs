@@ -113,6 +113,21 @@ fn every_fault_is_a_line_of_its_own_with_its_place() {
 }
 
 #[test]
+fn rules_on_arguments_are_wrong_where_none_are_stored() {
+    let rule = "[[rule]]\naccount = \"a\"\nargv = \"x\"\n";
+    let (file, config) = (File::of(rule), File::of("cmdline = \"exe\"\n"));
+    let (report, status) = checked(&["--config", config.name(), file.name()]);
+    assert_eq!((status, &report["faults"][0]["line"]), (1, &3.into()), "{report}");
+    assert!(report["faults"][0]["what"].as_str().unwrap().starts_with("rule 1 looks at `argv`"));
+    assert_eq!(checked(&[file.name()]).1, 0);
+    // And what is tested is what is stored.
+    let rule = "[[rule]]\naccount = \"a\"\nargv = { regex = '.*hunter2.*' }\n";
+    let file = File::of(rule);
+    let (_, status) = tested(&["--rules", file.name(), "--argv", "mysql", "--password=hunter2"]);
+    assert_eq!(status, 2, "a secret is replaced before rules look");
+}
+
+#[test]
 fn a_rule_that_never_matches_is_found() {
     let file = File::of(
         "[[rule]]\naccount = \"a\"\nprogram = { prefix = \"x\" }\n\n[[rule]]\naccount = \"b\"\nprogram = \"xy\"\n",

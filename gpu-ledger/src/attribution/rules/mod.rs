@@ -130,6 +130,18 @@ pub struct ArgvNotStored {
     pub mode: CmdlineMode,
 }
 
+impl ArgvNotStored {
+    /// The same as a fault of the file.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        let Place { line, column } = self.at.place;
+        let what = self.to_string();
+        // Its place stands in front of the text as well.
+        let what = what.split_once(": ").map_or(what.clone(), |(_, what)| what.to_owned());
+        Fault { line, column, what }
+    }
+}
+
 impl RuleSet {
     /// The rules in the bytes of a file.
     ///

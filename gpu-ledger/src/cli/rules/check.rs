@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::argv::CmdlineMode;
 use crate::attribution::rules::{Fault, Shadowed};
 use crate::cli::{STATUS_FAILED, STATUS_UNKNOWN, print};
-use crate::config::{Config, Rules, RulesError};
+use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
 use crate::rendering::json;
 
 const AFTER_HELP: &str = "Every fault stands on a line of its own, FILE:LINE:COLUMN: what is wrong. That a rule never matches is said \
@@ -24,8 +24,9 @@ pub(super) struct Check {
     /// The file of rules (default: the configured one, else /etc/gpu-ledger/rules.toml)
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Configuration file that names it (default: /etc/gpu-ledger/config.toml)
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    /// Configuration file that names it, and says how much of arguments is stored (default:
+    /// /etc/gpu-ledger/config.toml)
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// One JSON object (format gpu-ledger-rules-check) instead of text
     #[arg(long)]
@@ -51,11 +52,15 @@ struct Report {
 impl Check {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         // A file by itself has no mode to go by.
-        let cmdline = match self.file {
-            Some(_) => CmdlineMode::Full,
-            None => Config::read_or_default(self.config.as_deref())?.cmdline,
+        // A file by itself may be another machine's, of which nothing is known here.
+        let is_alone = self.file.is_some() && self.config.is_none();
+        let (configured, cmdline) = if is_alone {
+            (None, CmdlineMode::Full)
+        } else {
+            let config = Config::read_or_default(self.config.as_deref())?;
+            (config.rules, config.cmdline)
         };
-        let file = super::file(self.file, self.config.as_deref())?;
+        let file = self.file.or(configured).unwrap_or_else(|| PathBuf::from(RULES_DEFAULT));
         let mut report = Report {
             format: "gpu-ledger-rules-check",
             version: 1,
@@ -77,6 +82,7 @@ impl Check {
             Err(RulesError::Wrong { faults, .. }) => {
                 (report.faults, report.faults_more) = (faults.faults, faults.more);
             }
+            Err(RulesError::NotStored { cause, .. }) => report.faults.push(cause.fault()),
             Err(error) => return Err(error.into()),
         }
         print(&if self.json { json(&report)? } else { report.text()? })?;

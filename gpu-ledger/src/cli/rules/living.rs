@@ -17,7 +17,11 @@ use crate::unit::Pid;
 const PROCFS: &str = "/proc";
 
 /// The process of this pid; `None` where there is none. Its ancestors are those that it has now.
-pub(super) fn living(pid: Pid, clock: &Clock) -> Result<Option<Process>, IdentityError> {
+pub(super) fn living(
+    pid: Pid,
+    attributor: &Attributor,
+    clock: &Clock,
+) -> Result<Option<Process>, IdentityError> {
     let procfs = Procfs::new(PROCFS.into());
     let mounts = CgroupMounts::read(Path::new(PROCFS), Path::new("/"))?;
     let Some(seen) = procfs.read(pid, &mounts)? else { return Ok(None) };
@@ -29,10 +33,15 @@ pub(super) fn living(pid: Pid, clock: &Clock) -> Result<Option<Process>, Identit
         parent = above.as_ref().map_or(Pid(0), |above| above.parent);
         ancestors.push(above);
     }
-    Ok(Some(described(&seen, &ancestors, clock)))
+    Ok(Some(described(&seen, &ancestors, attributor, clock)))
 }
 
-fn described(seen: &SeenProcess, above: &[Option<SeenProcess>], clock: &Clock) -> Process {
+fn described(
+    seen: &SeenProcess,
+    above: &[Option<SeenProcess>],
+    attributor: &Attributor,
+    clock: &Clock,
+) -> Process {
     let own = program_of(seen);
     let ancestors: Vec<Option<Program>> =
         above.iter().map(|one| one.as_ref().and_then(program_of)).collect();
@@ -43,7 +52,6 @@ fn described(seen: &SeenProcess, above: &[Option<SeenProcess>], clock: &Clock) -
     let named = ancestors.iter().find(|one| !is_worker(one)).and_then(Option::as_ref);
     let program = if is_worker(&own) { named.cloned().or(own) } else { own };
     // What is stored of arguments is what rules see.
-    let attributor = Attributor::default();
     let of_ancestors = above.iter().flatten().zip(ancestors.iter());
     let model = attributor.model(program.as_ref(), &seen.argv).or_else(|| {
         let mut models = of_ancestors.map(|(one, name)| attributor.model(name.as_ref(), &one.argv));
@@ -116,8 +124,8 @@ mod tests {
 
     #[test]
     fn this_process_is_described_as_it_is() {
-        let clock = Clock::system();
-        let own = living(Pid(std::process::id()), &clock).unwrap().unwrap();
+        let (clock, attributor) = (Clock::system(), Attributor::default());
+        let own = living(Pid(std::process::id()), &attributor, &clock).unwrap().unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(own.exe, program.as_os_str().as_encoded_bytes());
         let name = own.program.as_ref().unwrap().to_string();
@@ -127,6 +135,6 @@ mod tests {
             std::env::args_os().map(|word| word.as_encoded_bytes().to_vec()).collect();
         assert_eq!(own.argv, Some(argv));
         assert!(!own.ancestors.is_empty());
-        assert!(living(Pid(1 << 23), &clock).unwrap().is_none());
+        assert!(living(Pid(1 << 23), &attributor, &clock).unwrap().is_none());
     }
 }

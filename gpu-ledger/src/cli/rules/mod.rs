@@ -5,12 +5,12 @@ mod living;
 mod replay;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 
 use crate::clock::Clock;
-use crate::config::{Config, RULES_DEFAULT, Rules};
+use crate::config::{Config, Rules, RulesError};
 
 #[derive(Args, Debug)]
 pub(super) struct RulesCommand {
@@ -38,20 +38,11 @@ impl RulesCommand {
     }
 }
 
-/// The file that was named, else the configured one, else the default one.
-fn file(named: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(file) = named {
-        return Ok(file);
+/// The rules of the file that was named, else of the configured one, else of the default one, which need not be
+/// there.
+fn rules(named: Option<&Path>, config: &Config) -> Result<Rules, RulesError> {
+    match named {
+        Some(file) => Rules::read(file),
+        None => Rules::read_or_default(config.rules.as_deref()),
     }
-    let configured = Config::read_or_default(config)?.rules;
-    Ok(configured.unwrap_or_else(|| PathBuf::from(RULES_DEFAULT)))
-}
-
-/// The rules of that file. One that is only the default need not be there.
-fn rules(named: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Rules> {
-    if let Some(file) = named {
-        return Ok(Rules::read(&file)?);
-    }
-    let configured = Config::read_or_default(config)?.rules;
-    Ok(Rules::read_or_default(configured.as_deref())?)
 }

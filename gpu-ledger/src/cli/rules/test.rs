@@ -14,7 +14,7 @@ use crate::attribution::rules::{Explanation, Failed, Held};
 use crate::attribution::{Attributor, ContainerNames, Process};
 use crate::cli::{STATUS_UNKNOWN, Usage, print};
 use crate::clock::Clock;
-use crate::config::Rules;
+use crate::config::{Config, Rules};
 use crate::identity::{ImageContent, Program, argv_words};
 use crate::kernel::{Argv, ArgvState, LoginUid};
 use crate::place::{Container, Job, Place, Pod, Scheduler};
@@ -35,8 +35,9 @@ pub(super) struct Test {
     /// A file of rules (default: the configured one, else /etc/gpu-ledger/rules.toml)
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Configuration file that names it (default: /etc/gpu-ledger/config.toml)
-    #[arg(long, value_name = "FILE", conflicts_with = "rules")]
+    /// Configuration file that names it, and says how much of arguments is stored (default:
+    /// /etc/gpu-ledger/config.toml)
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// For programs (format gpu-ledger-rules-test)
     #[arg(long)]
@@ -107,10 +108,11 @@ struct Report {
 
 impl Test {
     pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
-        let rules = super::rules(self.rules.take(), self.config.as_deref())?;
+        let config = Config::read_or_default(self.config.as_deref())?;
+        let rules = super::rules(self.rules.take().as_deref(), &config)?.fit(config.cmdline)?;
         let is_json = self.json;
-        let process = self.process(clock)?;
-        let attributor = Attributor::default().with_rules(&rules.set);
+        let attributor = Attributor::default().with_rules(&rules.set).with_cmdline(config.cmdline);
+        let process = self.process(&attributor, clock)?;
         let account = process.see(|subject| attributor.attribute(subject).account.to_string());
         let explanation = process.see(|subject| rules.set.explain(subject));
         let Rules { path: file, set } = rules;
@@ -120,9 +122,9 @@ impl Test {
         Ok(if report.explanation.matched.is_some() { 0 } else { STATUS_UNKNOWN })
     }
 
-    fn process(self, clock: &Clock) -> anyhow::Result<Process> {
+    fn process(self, attributor: &Attributor, clock: &Clock) -> anyhow::Result<Process> {
         let mut process = match self.pid {
-            Some(pid) => living(Pid(pid), clock)?.ok_or_else(|| {
+            Some(pid) => living(Pid(pid), attributor, clock)?.ok_or_else(|| {
                 anyhow::anyhow!("there is no process {pid}; describe one that is gone with --argv, --exe, --user")
             })?,
             None => Process::default(),
@@ -137,7 +139,6 @@ impl Test {
                 None => program_of(&process, argv.clone()),
             };
             // What is stored of arguments is what rules see.
-            let attributor = Attributor::default();
             process.model = attributor.model(process.program.as_ref(), &argv);
             process.argv = attributor.words(&argv);
         }
