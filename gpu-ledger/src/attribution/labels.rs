@@ -1,11 +1,12 @@
 //! By what else than its account a settlement can be billed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::Subject;
+use super::rules::RuleSet;
 use crate::escape::escape_bounded;
-use crate::journal::Digest;
 
 /// Values by dimension, ascending by the dimension's word.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -152,8 +153,8 @@ impl Kind {
     }
 }
 
-/// The labels of a subject. `service`: its account without a rule; `rules`: the file of rules in force.
-pub(super) fn of(subject: &Subject<'_>, service: &str, rules: Option<Digest>) -> Labels {
+/// The labels of a subject. `service`: its account without a rule; `rules`: those in force.
+pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Labels {
     let place = subject.place;
     let called = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
         subject.names.and_then(|names| pick(names).clone())
@@ -173,14 +174,34 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: Option<Digest>) ->
         (Label::Place, subject.cgroups.is_empty().then(|| UNKNOWN.into())),
         (Label::Pod, called(|names| &names.pod)),
         (Label::PodUid, place.pod.as_ref().map(|pod| Arc::clone(&pod.uid))),
-        (Label::Rules, rules.map(|digest| digest.to_string().into())),
+        (Label::Rules, (!rules.is_empty()).then(|| rules.digest().to_string().into())),
         (Label::Service, Some(service.into())),
         (Label::Step, job.and_then(|job| job.step.clone())),
         (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
         (Label::User, subject.users.real.clone()),
     ];
     let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
-    known.map(|(label, value)| (label.as_str().into(), bounded(value))).collect()
+    let known = known.map(|(label, value)| (label.as_str().into(), bounded(value)));
+    // What a rule looked at is stored with what it decided.
+    let looked_at = rules.labels().filter_map(|name| {
+        let value = subject.names?.labels.get(name)?;
+        Some((format!("{OF_RUNTIME}{name}").into(), bounded(Arc::clone(value))))
+    });
+    let mut labels: Labels = known.chain(looked_at).collect();
+    labels.sort_unstable();
+    labels
+}
+
+/// What stands before the name of a label that the runtime has of the container or pod.
+const OF_RUNTIME: &str = "labels.";
+
+/// The labels of the container or pod, as far as they are stored.
+#[must_use]
+pub fn labels_of_names(labels: &[(Arc<str>, Arc<str>)]) -> BTreeMap<Arc<str>, Arc<str>> {
+    let own = labels.iter().filter_map(|(word, value)| {
+        Some((word.strip_prefix(OF_RUNTIME)?.into(), Arc::clone(value)))
+    });
+    own.collect()
 }
 
 /// A name that is made by those who are billed, safe to print.

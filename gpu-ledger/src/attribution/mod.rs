@@ -18,7 +18,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub use labels::{Dimension, Kind, Label, Labels, Value, label_of};
+pub use labels::{Dimension, Kind, Label, Labels, Value, label_of, labels_of_names};
 pub(crate) use ladder::program as name_of;
 pub use model::model_of;
 pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};
@@ -155,8 +155,7 @@ impl Attributor {
     #[must_use]
     pub fn attribute(&self, subject: &Subject<'_>) -> Attributed {
         let service = ladder::service(subject);
-        let rules = (!self.rules.is_empty()).then(|| self.rules.digest());
-        let labels = labels::of(subject, &service, rules);
+        let labels = labels::of(subject, &service, &self.rules);
         let account = match self.rules.classify(subject) {
             Some(Ruled { account, rule }) => Account::Ruled { name: account, rule },
             None => Account::Unclassified(service),

@@ -48,11 +48,15 @@ impl Made {
     }
 
     fn attributed(&self) -> Attributed {
+        self.attributed_by(&Attributor::default())
+    }
+
+    fn attributed_by(&self, attributor: &Attributor) -> Attributed {
         let ancestors: Vec<AncestorSubject<'_>> =
             self.ancestors.iter().map(|one| AncestorSubject { program: Some(one) }).collect();
         let gpu = GpuUuid("GPU-1".into());
         let users = Users { real: Some("alice".into()), ..Users::default() };
-        Attributor::default().attribute(&Subject {
+        attributor.attribute(&Subject {
             gpu: &gpu,
             gpu_index: Some(0),
             gpu_name: None,
@@ -173,6 +177,30 @@ fn what_is_none_is_told_from_what_nobody_knows() {
     assert_eq!(made.value(Dimension::Model), Value::None);
     made.model = Some("qwen3-8b".into());
     assert_eq!(made.value(Dimension::Model), is("qwen3-8b"));
+}
+
+#[test]
+fn a_label_that_a_rule_looks_at_is_stored_with_what_it_decided() {
+    let names = ContainerNames {
+        name: Some("box".into()),
+        labels: BTreeMap::from([
+            (Arc::from("team"), Arc::from("vision")),
+            (Arc::from("other"), Arc::from("x")),
+        ]),
+        ..ContainerNames::default()
+    };
+    let text = "[[rule]]\naccount = \"${team}\"\nlabels.team = { regex = '(?P<team>.+)' }\n";
+    let rules = Arc::new(RuleSet::parse(text.as_bytes()).unwrap());
+    let made = in_container(Some(names.clone()));
+    let attributed = made.attributed_by(&Attributor::default().with_rules(&rules));
+    assert_eq!(attributed.account.to_string(), "vision");
+    let stored = labels_of_names(&attributed.labels);
+    assert_eq!(stored, BTreeMap::from([(Arc::from("team"), Arc::from("vision"))]));
+    assert!(attributed.labels.is_sorted(), "{:?}", attributed.labels);
+    let digest = rules.digest().to_string();
+    assert_eq!(label_of(&attributed.labels, Label::Rules).map(|it| &**it), Some(digest.as_str()));
+    // Without a rule that looks at it, it is nobody's business.
+    assert!(labels_of_names(&made.attributed().labels).is_empty());
 }
 
 #[test]

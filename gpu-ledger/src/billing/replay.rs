@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use super::JournalFiles;
 use crate::attribution::rules::{RuleSet, Ruled};
-use crate::attribution::{Attributor, ContainerNames, Label, Process, Users, label_of};
+use crate::attribution::{
+    Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names,
+};
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{Asked, Standpoint, moment_of};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
@@ -143,7 +145,7 @@ pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<R
         accounts: lines(&booked, &would_be),
         without_evidence: evidence,
         without_argv: argv,
-        looks_at_labels: options.rules.uses_labels().is_some(),
+        looks_at_labels: options.rules.labels().next().is_some(),
     })
 }
 
@@ -297,7 +299,7 @@ fn process(
             compose_service: label(Label::ComposeService),
             pod: label(Label::Pod),
             namespace: label(Label::Namespace),
-            ..ContainerNames::default()
+            labels: labels_of_names(&figures.labels),
         }),
         ancestors: identity.ancestors.iter().map(|one| one.program.as_ref().map(program)).collect(),
         ..Process::default()

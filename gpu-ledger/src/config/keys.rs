@@ -89,6 +89,15 @@ pub const KEYS: &[Key] = &[
         },
     },
     Key {
+        path: "ollama_models",
+        takes: "an absolute path in quotation marks, or \"\" not to look",
+        needs_restart: true,
+        text: |config| {
+            let path = config.ollama_models.as_deref().unwrap_or(Path::new(""));
+            Some(path.display().to_string())
+        },
+    },
+    Key {
         path: "log",
         takes: "\"error\", \"warn\", \"info\", \"debug\", \"trace\", or a filter such as \"warn,gpu_ledger::kernel=debug\"",
         needs_restart: false,

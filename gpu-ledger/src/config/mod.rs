@@ -62,6 +62,9 @@ pub struct Config {
     /// The helper that tells names of containers; nobody is asked where there is none.
     #[serde(deserialize_with = "values::absolute_or_off")]
     pub names_socket: Option<PathBuf>,
+    /// Where ollama keeps its models; nobody looks where there is none.
+    #[serde(deserialize_with = "values::absolute_or_off")]
+    pub ollama_models: Option<PathBuf>,
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     #[serde(deserialize_with = "values::log_filter")]
     pub log: String,
@@ -148,6 +151,7 @@ impl Default for Config {
             on_loss: OnLoss::Record,
             cmdline: CmdlineMode::default(),
             names_socket: Some(PathBuf::from(crate::naming::SOCKET_DEFAULT)),
+            ollama_models: Some(PathBuf::from(crate::naming::OLLAMA_MODELS_DEFAULT)),
             log: "info".to_owned(),
             prices: None,
             journal: JournalLimits::default(),

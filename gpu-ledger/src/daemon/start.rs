@@ -70,7 +70,11 @@ fn edges(dir: &StateDir, boot: BootId, now: Stamp) -> Result<Edges, StoreError> 
 /// Begins to look for names, where the configuration says.
 pub(super) fn naming(config: &Config, clock: &Clock) -> Arc<Naming> {
     let source = config.names_socket.clone().map_or(Source::Nobody, Source::Helper);
-    Arc::new(Naming::start(clock.clone(), source))
+    let naming = Naming::start(clock.clone(), source);
+    Arc::new(match config.ollama_models.clone() {
+        Some(folder) => naming.with_models(folder),
+        None => naming,
+    })
 }
 
 /// Attaches to the kernel. What cannot be had is said, and everything else goes on without it.

@@ -35,12 +35,14 @@ pub use shelf::{ABSENT_NS, FRESH_NS, SOON_NS, UNFOUND_NS};
 
 use self::desk::Desk;
 use self::shelf::Answer;
-use crate::attribution::{ContainerNames, Directory};
+use crate::attribution::{Blobs, ContainerNames, Directory};
 use crate::clock::Clock;
 use crate::identity::{CgroupPaths, Snapshot};
 use crate::kernel::{Event, LoginUid, Subject};
 use crate::place::Place;
 
+/// Where the package of ollama keeps its models (ollama's install.sh: the home of its user).
+pub const OLLAMA_MODELS_DEFAULT: &str = "/usr/share/ollama/.ollama/models";
 /// Names of users that are remembered.
 pub const USERS_MAX: usize = 4_096;
 /// Names of containers that are remembered: some hundred bytes each, 12 KiB where somebody wills it so.
@@ -70,6 +72,8 @@ pub struct Naming {
     users: Arc<Desk<u32, Arc<str>>>,
     /// `None` where nobody knows.
     containers: Option<Arc<Desk<Question, Arc<ContainerNames>>>>,
+    /// What ollama calls its blobs; `None` where nobody looks.
+    models: Option<Arc<Desk<(), Arc<Blobs>>>>,
 }
 
 impl Naming {
@@ -101,7 +105,24 @@ impl Naming {
         let users = Desk::open("user-names", USERS_MAX, &clock, user);
         let containers = container
             .map(|container| Desk::open("container-names", CONTAINERS_MAX, &clock, container));
-        Self { clock, users, containers }
+        Self { clock, users, containers, models: None }
+    }
+
+    /// Reads what ollama calls its blobs, too, where it keeps its models (`OLLAMA_MODELS`).
+    #[must_use]
+    pub fn with_models(mut self, folder: PathBuf) -> Self {
+        let read = move |(): &()| match Blobs::read(&folder) {
+            Ok(blobs) => Answer::Found(Arc::new(blobs)),
+            // Most hosts have none.
+            Err(error) => {
+                tracing::debug!("models of ollama go by their blobs: {error}");
+                Answer::Absent
+            }
+        };
+        self.models = Some(Desk::open("ollama-models", 1, &self.clock, read));
+        // Ahead of the need.
+        drop(self.blobs());
+        self
     }
 
     /// Sees to it that whoever these events are about has a name by the time it is needed. Groups are told before
@@ -164,6 +185,12 @@ impl Directory for Naming {
         let question = Question::about(place)?;
         self.containers.as_ref()?.look(&question, self.clock.now().boot)
     }
+
+    fn blobs(&self) -> Arc<Blobs> {
+        let known = self.models.as_ref().and_then(|desk| desk.look(&(), self.clock.now().boot));
+        // Of one that is in no manifest the digest stands, as where there is no manifest.
+        known.unwrap_or_default()
+    }
 }
 
 impl Drop for Naming {
@@ -171,6 +198,9 @@ impl Drop for Naming {
         self.users.close();
         if let Some(containers) = &self.containers {
             containers.close();
+        }
+        if let Some(models) = &self.models {
+            models.close();
         }
     }
 }

@@ -106,6 +106,25 @@ fn users_are_named_by_the_system() {
     assert_eq!(naming.user(u32::MAX - 7), None);
 }
 
+#[test]
+fn what_ollama_calls_its_blobs_is_read_beside_whoever_asks() {
+    let root = tempfile::tempdir().unwrap();
+    let manifest = root.path().join("manifests/registry.ollama.ai/library/phi3/mini");
+    std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+    let layer =
+        r#"{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:ID","size":1}"#;
+    let text = format!(r#"{{"schemaVersion":2,"layers":[{layer}]}}"#).replace("ID", ID);
+    std::fs::write(manifest, text).unwrap();
+    let naming = Naming::start(Clock::system(), Source::Nobody);
+    assert_eq!(naming.blobs().name_of(ID), None);
+    let naming = naming.with_models(root.path().to_path_buf());
+    assert_eq!(awaited(|| naming.blobs().name_of(ID)).as_ref(), "phi3:mini");
+    // Where there are none, none has a name.
+    let naming = Naming::start(Clock::system(), Source::Nobody);
+    let naming = naming.with_models(root.path().join("absent"));
+    assert_eq!(naming.blobs().name_of(ID), None);
+}
+
 /// The caller has its answer while whoever is asked hangs: it is let go only after that.
 #[test]
 fn nobody_waits_for_an_answer_that_hangs() {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::argv::CmdlineMode;
 use crate::attribution::Attributor;
+use crate::config::{Config, Rules};
 use crate::host::{HostSettings, Resumed};
 use crate::kernel::TracerOptions;
-use crate::naming::{Naming, SOCKET_DEFAULT, Source};
+use crate::naming::{Naming, OLLAMA_MODELS_DEFAULT, SOCKET_DEFAULT, Source};
 use crate::observer::{Missing, Observer, Setup};
 use crate::output;
 use crate::session::TraceOptions;
@@ -69,7 +71,9 @@ fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
     } else {
         Source::Helper(PathBuf::from(SOCKET_DEFAULT))
     };
-    let naming = Arc::new(Naming::start(options.clock.clone(), source));
+    let naming = Arc::new(
+        Naming::start(options.clock.clone(), source).with_models(OLLAMA_MODELS_DEFAULT.into()),
+    );
     let setup = Setup {
         clock: options.clock.clone(),
         host_name: host_name(),
@@ -85,8 +89,24 @@ fn observer(options: &TraceOptions) -> (Observer, Vec<Missing>) {
         ..TracerOptions::default()
     };
     let (mut observer, missing) = Observer::watch_or_blind(setup, &tracer);
-    observer.host_mut().attribute_by(Attributor::new(naming).with_cmdline(options.cmdline));
+    observer.host_mut().attribute_by(attributor(naming, options.cmdline));
     (observer, missing)
+}
+
+/// Accounts are made as the host's daemon makes them; where its rules cannot be read, or look at what is not kept,
+/// without them.
+fn attributor(naming: Arc<Naming>, cmdline: CmdlineMode) -> Attributor {
+    let attributor = Attributor::new(naming).with_cmdline(cmdline);
+    let rules = Config::read_or_default(None)
+        .map_err(anyhow::Error::from)
+        .and_then(|config| Ok(Rules::read_or_default(config.rules.as_deref())?.fit(cmdline)?));
+    match rules {
+        Ok(rules) => attributor.with_rules(&rules.set),
+        Err(error) => {
+            output::complain(&format!("no rules are applied: {error}"));
+            attributor
+        }
+    }
 }
 
 async fn enable_accounting(watch: &mut Watch) {

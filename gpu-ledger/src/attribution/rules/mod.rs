@@ -68,6 +68,8 @@ pub struct RuleSet {
     index: Index,
     /// Fixed words that some rule looks at, ascending.
     fields: Vec<Field>,
+    /// Labels that some rule looks at, ascending.
+    labels: Vec<Arc<str>>,
 }
 
 /// One rule.
@@ -156,8 +158,16 @@ impl RuleSet {
                 Key::Label(_) => None,
             })
             .collect();
+        let keys = rules.iter().flat_map(|rule| &rule.conditions).map(|condition| &condition.key);
+        let labels: BTreeSet<Arc<str>> = keys
+            .filter_map(|key| match key {
+                Key::Label(name) => Some(Arc::clone(name)),
+                Key::Of(_) => None,
+            })
+            .collect();
         let index = Index::of(&rules);
-        Ok(Self { digest: sha256(bytes), rules, index, fields: fields.into_iter().collect() })
+        let (fields, labels) = (fields.into_iter().collect(), labels.into_iter().collect());
+        Ok(Self { digest: sha256(bytes), rules, index, fields, labels })
     }
 
     /// The SHA-256 of the file; without one, of no bytes.
@@ -210,11 +220,9 @@ impl RuleSet {
         })
     }
 
-    /// Where the first condition on a label stands.
-    #[must_use]
-    pub fn uses_labels(&self) -> Option<Place> {
-        let mut conditions = self.rules.iter().flat_map(|rule| &rule.conditions);
-        conditions.find(|one| matches!(one.key, Key::Label(_))).map(|one| one.place)
+    /// Labels of containers and pods that some rule looks at, ascending.
+    pub fn labels(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.labels.iter()
     }
 
     /// Refuses rules that look at arguments, where this mode stores none.
@@ -234,7 +242,13 @@ impl RuleSet {
 impl Default for RuleSet {
     /// No rules: as an empty file.
     fn default() -> Self {
-        Self { digest: sha256(b""), rules: Vec::new(), index: Index::of(&[]), fields: Vec::new() }
+        Self {
+            digest: sha256(b""),
+            rules: Vec::new(),
+            index: Index::of(&[]),
+            fields: Vec::new(),
+            labels: Vec::new(),
+        }
     }
 }
 

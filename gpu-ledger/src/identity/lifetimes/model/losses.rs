@@ -137,3 +137,55 @@ fn a_look_says_nothing_of_the_time_before_an_exec_that_may_have_been_lost_since_
     let loss = Loss { from, to, told: to, began: to, ended: to };
     check_losses(&History::of(&steps), &[loss], 1_394_102_961_612_980_224, (0, 0));
 }
+
+/// A loss that was told late, and so the look after it: another look, after a later loss, had been told before.
+#[test]
+fn a_look_that_is_told_after_a_later_one_says_nothing_of_the_time_after_that() {
+    use Step::{Exec, Exit, Fork, Look};
+    let steps = [
+        (Fork(0), 6_031_454),
+        (Fork(0), 30_927_646),
+        (Exec(0), 29_013_302),
+        (Exit(0), 36_344_865),
+        (Fork(0), 19_275_442),
+        (Exec(0), 24_337_499),
+        (Fork(0), 173_460),
+        (Exit(11_320), 28_951_027),
+        (Exec(0), 14_392_405),
+        (Fork(0), 609_777),
+        (Exec(0), 24_793_353),
+        (Look(0), 503_241),
+        (Exit(37_755), 33_681_663),
+        (Exec(0), 396_810),
+        (Exec(0), 12_199_876),
+        (Exec(0), 31_519_040),
+        (Exit(26_281), 3_131_928),
+        (Fork(0), 35_153_022),
+        (Exec(26_311), 37_726_614),
+        (Exec(0), 38_811_537),
+        (Fork(0), 4_228_279),
+        (Exit(367), 342_991),
+        (Exec(4261), 12_520_909),
+        (Fork(0), 11_715_487),
+        (Look(0), 6_002_908),
+        (Exec(23_934), 34_650_524),
+        (Fork(0), 0),
+    ];
+    let losses = [
+        Loss {
+            from: 1_288_821_734,
+            to: 1_473_017_519,
+            told: 1_491_760_510,
+            began: 1_473_017_519,
+            ended: 1_473_017_519,
+        },
+        Loss {
+            from: 1_310_715_342,
+            to: 1_477_435_086,
+            told: 1_477_435_086,
+            began: 1_477_435_086,
+            ended: 1_477_435_086,
+        },
+    ];
+    check_losses(&History::of(&steps), &losses, 0, (3_782_388_322_788_179_968, 14_325_426));
+}

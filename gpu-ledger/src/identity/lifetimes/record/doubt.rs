@@ -218,7 +218,9 @@ impl Record {
     ) -> Look {
         let open = self.life.image_gaps.iter().find(|gap| gap.to.is_none());
         let from = open.map_or(to, |gap| gap.from);
-        let last = self.life.images.last();
+        // A look may be told after one that came later, and after events: what it showed goes before those.
+        let before = |image: &&Image| image.since <= to;
+        let last = self.life.images.iter().rev().find(before);
         if let Some(last) =
             last.filter(|last| !self.may_have_a_twin() && still_bears(&last.content, &seen))
         {
@@ -234,8 +236,9 @@ impl Record {
         let to = to.max(self.life.key.start.plus_ns(1));
         self.close_gap(to);
         self.looks.push((to, window));
-        let content = Arc::new(seen);
-        self.life.images.push(Image { since: to, basis: Basis::Procfs, content, user });
+        let place = self.life.images.partition_point(|image| image.since <= to);
+        let (basis, content) = (Basis::Procfs, Arc::new(seen));
+        self.life.images.insert(place, Image { since: to, basis, content, user });
         self.trim();
         let images = &self.life.images;
         self.looks.retain(|(since, _)| images.iter().any(|image| image.since == *since));
