@@ -320,7 +320,10 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
             &["--since", "4h", "--account", "ollama", "--account", "unattributed"],
             "no line of this bill is called unattributed; there are: ollama, whisper",
         ),
-        (&["--by", "colour"], "use one of account, user, program, gpu, process, service, unit, container"),
+        (
+            &["--by", "colour"],
+            "use one of account, user, program, gpu, process, service, unit, container",
+        ),
         (&["--share", "fair"], "use none, equal, busy or memory"),
         (&["--csv-raw"], "add --format csv"),
         (&["--socket", "/nowhere"], "leave --state-dir out beside it"),
