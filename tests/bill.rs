@@ -25,6 +25,9 @@ use tempfile::TempDir;
 #[path = "bill/focus.rs"]
 mod focus;
 #[cfg(test)]
+#[path = "support/python.rs"]
+mod python;
+#[cfg(test)]
 #[path = "support/skip.rs"]
 mod skip;
 

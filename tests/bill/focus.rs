@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::python::output;
 use crate::skip::skip;
 use crate::{Host, gpu, text};
 
@@ -17,31 +18,8 @@ const PACKAGES: [&str; 2] = ["focus-validator==1.0.0", "multimethod==1.9.1"];
 /// A throw-away virtual environment with the validator; the reason if there can be none.
 fn environment() -> Result<&'static Path, String> {
     static ENVIRONMENT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    ENVIRONMENT.get_or_init(make_environment).as_deref().map_err(Clone::clone)
-}
-
-fn make_environment() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("focus-validator");
-    let python = folder.join("bin/python");
-    let mark = folder.join("complete");
-    if std::fs::read_to_string(&mark).is_ok_and(|packages| packages == PACKAGES.join(" ")) {
-        return Ok(python);
-    }
-    let mut make = Command::new("python3");
-    output(make.args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    output(install.args(PACKAGES))?;
-    std::fs::write(&mark, PACKAGES.join(" ")).map_err(|error| error.to_string())?;
-    Ok(python)
-}
-
-fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    let made = ENVIRONMENT.get_or_init(|| crate::python::environment("focus-validator", &PACKAGES));
+    made.as_deref().map_err(Clone::clone)
 }
 
 /// The library's own validation; it finds its list of currencies only from its own folder.

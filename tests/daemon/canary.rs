@@ -109,6 +109,40 @@ fn answers(sim: &Sim) -> Vec<u8> {
     said
 }
 
+/// Everything that can be made of the journal's files.
+fn exports(sim: &Sim, state: &Path) -> Vec<u8> {
+    let prices = sim.folder().join("prices.toml");
+    std::fs::write(&prices, "currency = \"EUR\"\n").unwrap();
+    let rules = sim.folder().join("rules.toml");
+    let words = r"regex = '.*(?P<word>\S{9,}).*'";
+    let rule = format!("[[rule]]\naccount = \"of ${{word}}\"\ncommand_line = {{ {words} }}\n");
+    std::fs::write(&rules, rule).unwrap();
+    let (prices, rules) = (prices.to_str().unwrap(), rules.to_str().unwrap());
+    let bill = ["bill", "--period", "all"];
+    let focus = ["--prices", prices, "--format", "focus"];
+    let commands = [
+        [&bill[..], &["--by", "process", "--format", "json"]].concat(),
+        [&bill[..], &["--by", "process", "--format", "csv"]].concat(),
+        [&bill[..], &["--by", "model"]].concat(),
+        [&bill[..], &focus].concat(),
+        vec!["explain", "--account", "train.py"],
+        vec!["explain", "--account", "train.py", "--json"],
+        vec!["rules", "replay", rules],
+        vec!["rules", "replay", rules, "--json"],
+        vec!["journal", "check"],
+    ];
+    let mut said = Vec::new();
+    for words in commands {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        let output = command.args(&words).arg("--state-dir").arg(state).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{words:?}: {output:?}");
+        assert!(!output.stdout.is_empty(), "{words:?}: {output:?}");
+        said.extend(output.stdout);
+        said.extend(output.stderr);
+    }
+    said
+}
+
 /// A folder to which the daemon may write its meters.
 fn meters(sim: &Sim) -> (PathBuf, String) {
     let folder = sim.folder().join("meters");
@@ -154,8 +188,14 @@ fn a_secret_in_a_command_line_is_in_no_file_log_answer_or_report() {
     daemon.until_booked(count + 1);
     let report = watching.report().to_string().into_bytes();
     let log = log_of(daemon);
-    for (what, bytes) in [("meters", &page), ("answers", &said), ("report", &report), ("log", &log)]
-    {
+    let exports = exports(&sim, &state);
+    for (what, bytes) in [
+        ("meters", &page),
+        ("answers", &said),
+        ("report", &report),
+        ("log", &log),
+        ("exports", &exports),
+    ] {
         assert!(
             bytes.len() > 500 && !has(bytes, CANARY),
             "{what}: {}",
@@ -166,6 +206,7 @@ fn a_secret_in_a_command_line_is_in_no_file_log_answer_or_report() {
     // And all of it was there to be found: what is no secret is kept and shown.
     assert_eq!(files_with(&state, PLAIN).0, [state.join("ledger.db")]);
     assert!(has(&report, PLAIN) && has(&report, "[redacted]") && has(&said, "train.py"));
+    assert!(has(&exports, PLAIN) && has(&exports, "[redacted]"));
     assert_sound(&state);
     let checked = check(&StateDir::at(&state)).unwrap();
     // The script that is called by a secret, and the server, beside the forms.

@@ -23,10 +23,12 @@ pub use loss::{Counts, Loss, PerKind, SequenceTracker};
 pub use tracer::{DeviceTouchState, Tracer, TracerOptions, object};
 pub use wire::WireError;
 
+use std::fmt;
 use std::path::Path;
 
 use bytes::Bytes;
 
+use crate::argv::redact;
 use crate::unit::{BootNs, Pid};
 
 /// A whole file of procfs or sysfs, any bytes.
@@ -92,7 +94,7 @@ pub struct Subject {
 }
 
 /// The argument bytes of a new image as they lie in memory: NUL-separated, any bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Argv {
     /// What was captured, at most `ARGV_MAX` bytes of it.
     pub bytes: Bytes,
@@ -100,6 +102,17 @@ pub struct Argv {
     pub true_length: Option<u64>,
     /// Why `bytes` are fewer than `true_length`, or none at all.
     pub state: ArgvState,
+}
+
+/// Without secrets: what is printed for those who look for a fault, a panic's text among it, is read by others too.
+impl fmt::Debug for Argv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let redacted = redact(&self.bytes, self.state == ArgvState::Truncated);
+        let bytes = redacted.map_or_else(|| self.bytes.clone(), Bytes::from);
+        let mut shown = f.debug_struct("Argv");
+        shown.field("bytes", &bytes).field("true_length", &self.true_length);
+        shown.field("state", &self.state).finish()
+    }
 }
 
 /// How complete the captured argument bytes are.

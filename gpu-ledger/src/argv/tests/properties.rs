@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use crate::argv::{REDACTED, redact, redact_word};
+use crate::kernel::{Argv, ArgvState};
 
 /// Bytes that mean something to the redactor; `_` stands for a blank and `0` for the end of a word.
 const PARTS: &str = r#"--password -p mysql curl -u sshpass = : _ 0 0 0 " ' \ { } [ ] ( ) , ; | & :// @ / Bearer_
@@ -98,4 +99,17 @@ proptest! {
         let text = redacted(words.join("\0").as_bytes(), false);
         prop_assert!(!String::from_utf8_lossy(&text).contains("canary"));
     }
+}
+
+/// What a panic or an assertion that fails would print.
+#[test]
+fn arguments_that_are_printed_for_debugging_hold_no_secret() {
+    let bytes = b"train\0--api-key\0Zq7-canary-w9X\0--epochs\x003\0";
+    let argv = Argv {
+        bytes: bytes.as_slice().into(),
+        true_length: u64::try_from(bytes.len()).ok(),
+        state: ArgvState::Whole,
+    };
+    let shown = format!("{argv:?} {argv:#?}");
+    assert!(!shown.contains("canary") && shown.contains("--epochs"), "{shown}");
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::python::output;
 use crate::support::{Driver, library, library_without, skip, until};
 use serde_json::Value;
 
@@ -13,31 +14,8 @@ const PACKAGES: [&str; 3] = ["nvidia-ml-py==13.615.71", "gpustat==1.1.1", "nvito
 /// A throw-away virtual environment with the clients; the reason if there can be none.
 fn environment() -> Result<&'static Path, String> {
     static ENVIRONMENT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    ENVIRONMENT.get_or_init(make_environment).as_deref().map_err(Clone::clone)
-}
-
-fn make_environment() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nvml-clients");
-    let python = folder.join("bin/python");
-    let mark = folder.join("complete");
-    if std::fs::read_to_string(&mark).is_ok_and(|packages| packages == PACKAGES.join(" ")) {
-        return Ok(python);
-    }
-    let mut make = Command::new("python3");
-    output(make.args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    output(install.args(PACKAGES))?;
-    std::fs::write(&mark, PACKAGES.join(" ")).map_err(|error| error.to_string())?;
-    Ok(python)
-}
-
-fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    let made = ENVIRONMENT.get_or_init(|| crate::python::environment("nvml-clients", &PACKAGES));
+    made.as_deref().map_err(Clone::clone)
 }
 
 /// Runs a Python program against a driver; what it prints, as JSON.

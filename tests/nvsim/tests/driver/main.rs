@@ -11,4 +11,6 @@
 mod clients;
 mod nvml;
 mod processes;
+#[path = "../../../support/python.rs"]
+mod python;
 mod support;
