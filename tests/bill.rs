@@ -329,6 +329,7 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         ),
         (&["--share", "fair"], "use none, equal, busy or memory"),
         (&["--csv-raw"], "add --format csv"),
+        (&["--prices", "/nowhere", "--format", "csv"], "take --format focus, json or table"),
         (&["--socket", "/nowhere"], "leave --state-dir out beside it"),
         (&["--format", "xml"], "possible values"),
     ] {

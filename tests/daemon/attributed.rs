@@ -194,11 +194,20 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
     assert_eq!(found["held_ms"], one["held_ms"]);
     let paths = found["who"]["cgroups"].as_array().unwrap();
     assert!(paths.contains(&format!("/system.slice/{unit}").into()), "{paths:?}");
-    for words in [["--unit", &unit], ["--account", service]] {
+    for words in [["--unit", &unit], ["--unit", service], ["--account", service]] {
         let page = explain(&sim, &words);
         let page = String::from_utf8_lossy(&page.stdout).into_owned();
         assert!(page.contains(id) && page.contains("by where it ran"), "{page}");
     }
+    // Only what held a GPU in the time that is asked about.
+    let held = jiff::SignedDuration::from_millis(found["held_ms"].as_i64().unwrap());
+    let start: jiff::Timestamp = found["start"].as_str().unwrap().parse().unwrap();
+    let after = (start + held + jiff::SignedDuration::from_millis(1)).to_string();
+    let within = (start + jiff::SignedDuration::from_millis(1)).to_string();
+    assert_eq!(explain(&sim, &[id, "--since", &after]).status.code(), Some(1));
+    assert_eq!(explain(&sim, &[id, "--until", &start.to_string()]).status.code(), Some(1));
+    assert_eq!(explain(&sim, &[id, "--until", &within]).status.code(), Some(0));
+    assert_eq!(explain(&sim, &[id, "--since", "2200-01-01"]).status.code(), Some(64));
     let nobody = explain(&sim, &["--job", "4711"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("lists their ids"));

@@ -102,7 +102,13 @@ pub struct BillOptions {
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
-    let prices = options.prices.read(&options.zone)?;
+    // Where no amount is shown, none is UNKNOWN.
+    let prices = match options.format {
+        Format::Csv { .. } | Format::Line => None,
+        Format::Table | Format::Json | Format::Focus { .. } => {
+            options.prices.read(&options.zone)?
+        }
+    };
     if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
         return Err(BillError::NoPrices.into());
     }

@@ -143,6 +143,10 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
     if bill.csv_raw && !matches!(bill.format, Form::Csv | Form::Focus) {
         return Err(Usage("--csv-raw is about CSV; add --format csv or focus".to_owned()).into());
     }
+    if bill.prices.is_some() && matches!(bill.format, Form::Csv | Form::Line) {
+        let what = "csv and line have no amounts; with --prices take --format focus, json or table";
+        return Err(Usage(what.to_owned()).into());
+    }
     let prices =
         bill.place.prices(bill.prices.as_ref())?.map_or(PricesAt::Default, PricesAt::Named);
     let zone = if bill.utc {

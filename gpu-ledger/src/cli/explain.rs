@@ -1,17 +1,17 @@
 //! `gpu-ledger explain`.
 
+use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use jiff::tz::TimeZone;
 
 use super::place::JournalPlace;
-use super::{STATUS_UNKNOWN, Usage, print};
+use super::{STATUS_UNKNOWN, Usage, open_journal, print};
 use crate::attribution::Label;
 use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
-use crate::billing::JournalFiles;
 use crate::clock::Clock;
 use crate::explain::{Choice, explain, render};
-use crate::journal::store::StateDir;
 use crate::rendering::json;
+use crate::unit::Span;
 
 const AFTER_HELP: &str = "ID is as bill --by process --format json has it (the first 8 of the GPU's UUID, pid, \
 startTime), or the number of the entry. Without --since and --until it is searched in the whole journal.\n\
@@ -69,17 +69,12 @@ impl Explain {
                 Usage("give the ID of a settlement, or --job, --pod, --account".into()).into()
             );
         };
-        let is_whole = self.since.is_none() && self.until.is_none();
-        let zone = TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?;
-        let period = is_whole.then(|| "all".to_owned());
-        let asked = Asked { since: self.since, until: self.until, period };
-        let now = moment_of(clock.now().wall.ms());
-        let span = Standpoint { now, latest_ms: None, zone }.reading(&asked)?;
-        let files = JournalFiles::open(&StateDir::at(self.place.state_dir()?))?;
+        let span = span(self.since, self.until, clock)?;
+        let files = open_journal(&self.place)?;
         let explanation = explain(&files, span, &choice)?;
         if explanation.settlements.is_empty() {
             anyhow::bail!(
-                "no settlement is such; `gpu-ledger bill --by process --period all --format json` lists their ids"
+                "no settlement is such (what still runs settles when it ends, and `gpu-ledger status` shows it); `gpu-ledger bill --by process --period all --format json` lists their ids"
             );
         }
         let page = if self.json { json(&explanation)? } else { render(&explanation) };
@@ -87,4 +82,16 @@ impl Explain {
         let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
         Ok(if is_nameless { STATUS_UNKNOWN } else { 0 })
     }
+}
+
+/// From `since` to `until`; without either, all that there is, also what a clock that was set back calls the future.
+fn span(since: Option<String>, until: Option<String>, clock: &Clock) -> anyhow::Result<Span> {
+    if since.is_none() && until.is_none() {
+        return Span::new(0, u64::MAX).context("all time is a period");
+    }
+    let zone = TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?;
+    let since = since.unwrap_or_else(|| "1970-01-01".to_owned());
+    let asked = Asked { since: Some(since), until, period: None };
+    let now = moment_of(clock.now().wall.ms());
+    Ok(Standpoint { now, latest_ms: None, zone }.period(&asked)?.span)
 }

@@ -23,7 +23,7 @@ use crate::journal::entry::{Change, Figures, SettlementFigures};
 use crate::journal::store::StoreError;
 use crate::journal::{Digest, Entry};
 use crate::settlement::{Account, SettlementId};
-use crate::unit::Span;
+use crate::unit::{Span, WallUs};
 use crate::unknown::DisputeReason;
 
 /// Settlements that are explained at once; further ones are counted.
@@ -57,7 +57,12 @@ impl Choice {
                 let is = |own: &Arc<str>| match label {
                     // As people write it: without the scheduler, the namespace, the rest of an id.
                     Label::Job => **own == **value || own.split(' ').next_back() == Some(value),
-                    Label::Container => own.starts_with(value.as_str()) && value.len() >= 12,
+                    // `docker 3f2a9c0d1e4b` is how a bill has it.
+                    Label::Container => {
+                        let id = value.split(' ').next_back().unwrap_or(value);
+                        own.starts_with(id) && id.len() >= 12 || **own == *id
+                    }
+                    Label::Unit => **own == **value || own.strip_suffix(".service") == Some(value),
                     _ => **own == **value,
                 };
                 let by_name = match label {
@@ -92,6 +97,13 @@ struct Chosen {
     dispute: Option<DisputeReason>,
 }
 
+/// Whether it held its GPU in the period, or, without a start, was read in it.
+fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
+    let from_ms = figures.start.map_or(figures.read_at.wall.ms(), WallUs::ms);
+    let to_ms = from_ms.saturating_add(figures.held.0);
+    from_ms < period.to_ms() && period.from_ms() <= to_ms
+}
+
 /// Explains the chosen settlements of a period.
 ///
 /// # Errors
@@ -104,7 +116,9 @@ pub fn explain(
     let mut chosen: BTreeMap<u64, Chosen> = BTreeMap::new();
     let mut more: u64 = 0;
     files.visit((period.from_ms(), period.to_ms()), &mut |entry: &Entry| match &entry.figures {
-        Figures::Settlement(figures) if choice.holds(entry.seq, figures, &figures.account) => {
+        Figures::Settlement(figures)
+            if bears_on(figures, period) && choice.holds(entry.seq, figures, &figures.account) =>
+        {
             if chosen.len() < EXPLAINED_MAX {
                 let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
                 let figures = (**figures).clone();

@@ -82,7 +82,11 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "executable", who.exe.as_deref().unwrap_or("not captured"))?;
     match (&who.argv, &who.argv_commitment) {
         (Some(words), _) => line(page, "arguments", words.join(" "))?,
-        (None, Some(_)) => line(page, "arguments", "committed to, and not stored")?,
+        (None, Some(_)) => line(
+            page,
+            "arguments",
+            "committed to, and not stored (`cmdline` in the configuration)",
+        )?,
         (None, None) => line(page, "arguments", "not captured")?,
     }
     let id = |uid: Option<u32>| uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
@@ -98,7 +102,7 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
 }
 
 fn write_nameless(page: &mut String, nameless: &Nameless) -> fmt::Result {
-    line(page, "what would have", nameless.remedy)?;
+    line(page, "to have a name", nameless.remedy)?;
     if let (Some(cause), Some(from), Some(to)) =
         (nameless.gap_cause, &nameless.gap_from, &nameless.gap_to)
     {

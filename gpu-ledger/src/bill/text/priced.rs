@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{LINES_SHOWN_MAX, NAME_WIDTH, safe, short, write_more};
+use crate::bill::SharePolicy;
 use crate::bill::report::{Priced, PricedLine, Report, Sum};
 use crate::prices::{Amount, MeterBasis};
 use crate::rendering::cell;
@@ -25,7 +26,15 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(page, "\npriced in {currency}, sampled: evidence, in no booked total")?;
         write_lines(page, report, priced, &sampled)?;
     }
-    writeln!(page, "  booked: {}", sum(&priced.booked, currency))
+    writeln!(page, "  booked: {}", sum(&priced.booked, currency))?;
+    let is_shared = report.accounts.iter().any(|line| line.shared_ms > Ms::ZERO);
+    if report.share == SharePolicy::None.as_str() && is_shared {
+        writeln!(
+            page,
+            "  shared time stands in full with everyone who shared it; --share equal divides it"
+        )?;
+    }
+    Ok(())
 }
 
 /// Lines of one basis, and the totals of each meter and state.

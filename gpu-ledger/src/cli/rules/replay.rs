@@ -7,12 +7,11 @@ use clap::Args;
 use jiff::tz::TimeZone;
 
 use crate::bill::period::{Asked, PeriodError};
-use crate::billing::{JournalFiles, Replay, ReplayOptions, replay};
+use crate::billing::{Replay, ReplayOptions, replay};
 use crate::cli::place::JournalPlace;
-use crate::cli::{STATUS_UNKNOWN, print};
+use crate::cli::{STATUS_UNKNOWN, open_journal, print};
 use crate::clock::Clock;
 use crate::config::Rules;
-use crate::journal::store::StateDir;
 use crate::rendering::{cell, exact, json};
 use crate::unit::Ms;
 
@@ -64,7 +63,7 @@ impl ReplayCommand {
             TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
         };
         let asked = Asked { since: self.since, until: self.until, period: self.period };
-        let files = JournalFiles::open(&StateDir::at(self.place.state_dir()?))?;
+        let files = open_journal(&self.place)?;
         let Rules { path: file, set: rules } = rules;
         let replay = replay(&ReplayOptions { asked, zone, clock, file, rules }, &files)?;
         print(&if self.json { json(&replay)? } else { text(&replay)? })?;

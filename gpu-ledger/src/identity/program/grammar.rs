@@ -320,7 +320,11 @@ pub(super) const GRAMMARS: &[Grammar] = &[
 pub(super) fn grammar_of(name: &[u8]) -> Option<&'static Grammar> {
     let bare = without_version(name);
     GRAMMARS.iter().find(|grammar| {
-        grammar.names.iter().any(|known| known.as_bytes() == name || known.as_bytes() == bare)
+        grammar.names.iter().any(|known| {
+            // `ksh93` and `zsh5` are shells; no version of one is called `sh2`.
+            let is_versioned = !matches!(*known, "sh" | "ash" | "dash" | "rbash");
+            known.as_bytes() == name || is_versioned && known.as_bytes() == bare
+        })
     })
 }
 

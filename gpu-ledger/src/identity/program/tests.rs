@@ -69,6 +69,9 @@ const CASES: &[(&str, &str, &str, ProgramKind)] = &[
     ("/memfd:runner (deleted)", "runner --x", "runner", E),
     ("/dev/fd/7", "hidden-job --gpu 0", "hidden-job", E),
     ("/usr/bin/bash", "-bash", "bash", N),
+    // A name that only looks like a shell's with a version, and one that is.
+    ("/opt/sh2", "./sh2 work --gpu 0", "sh2", E),
+    ("/usr/bin/ksh93", "ksh93 /opt/nightly.ksh", "nightly.ksh", S),
     // Scripts started by their `#!` line: the kernel event has the script as file name …
     ("/venv/bin/vllm", "/venv/bin/python3 /venv/bin/vllm serve Qwen/Qwen3-8B --port 8000", "vllm", S),
     ("/venv/bin/torchrun", "/venv/bin/python /venv/bin/torchrun --nproc_per_node=8 train.py", "torchrun", S),

@@ -125,7 +125,7 @@ fn containers_pods_and_jobs() {
         let job = Job { scheduler, id: id.map(Into::into), step: None, task: None };
         at(&placed(Place { job: Some(job), ..Place::default() }))
     };
-    assert_eq!(job(Scheduler::Slurm, Some("4711_3")).as_deref(), Some("slurm array 4711"));
+    assert_eq!(job(Scheduler::Slurm, Some("4712")).as_deref(), Some("night shift"));
     assert_eq!(job(Scheduler::Slurm, Some("47110")).as_deref(), Some("slurm"));
     assert_eq!(job(Scheduler::HtCondor, None), None);
 }
