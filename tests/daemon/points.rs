@@ -69,6 +69,8 @@ fn survives(at: &Kind, nth: usize) -> bool {
         count += usize::from(kind(&change).as_ref() == Some(&wanted));
         if count >= nth { Verdict::Kills } else { Verdict::Passes }
     });
+    let log = std::fs::read_to_string(sim.folder().join("log")).unwrap();
+    assert!(status.success() || status.signal() == Some(9), "{at:?} {nth}: {status}: {log}");
     let daemon = Setup::on(&sim).start();
     sim.reads_pass(1);
     let state = daemon.state().to_path_buf();
@@ -77,7 +79,6 @@ fn survives(at: &Kind, nth: usize) -> bool {
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new(), "{at:?} {nth}");
     assert_eq!(books.conflicts, 0, "{at:?} {nth}");
     assert_sound(&state);
-    assert!(status.success() || status.signal() == Some(9), "{at:?} {nth}: {status}");
     !status.success()
 }
 

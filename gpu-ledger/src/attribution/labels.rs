@@ -1,11 +1,13 @@
 //! By what else than its account a settlement can be billed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::Subject;
 use super::rules::RuleSet;
+use crate::argv::redact_word;
 use crate::escape::escape_bounded;
 
 /// Values by dimension, ascending by the dimension's word.
@@ -181,7 +183,11 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         (Label::User, subject.users.real.clone()),
     ];
     let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
-    let known = known.map(|(label, value)| (label.as_str().into(), bounded(value)));
+    let known = known.map(|(label, value)| {
+        // Ids are no secrets, and a digest may look like one.
+        let is_id = short(&value).len() < value.len() || label == Label::Rules;
+        (label.as_str().into(), if is_id { value } else { bounded(value) })
+    });
     // What a rule looked at is stored with what it decided.
     let looked_at = rules.labels().filter_map(|name| {
         let value = subject.names?.labels.get(name)?;
@@ -204,8 +210,12 @@ pub fn labels_of_names(labels: &[(Arc<str>, Arc<str>)]) -> BTreeMap<Arc<str>, Ar
     own.collect()
 }
 
-/// A name that is made by those who are billed, safe to print.
+/// A name that is made by those who are billed, safe to print, and without a secret.
 pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
+    let value = match redact_word(value.as_bytes()) {
+        Cow::Borrowed(_) => value,
+        Cow::Owned(safe) => String::from_utf8_lossy(&safe).into(),
+    };
     let plain = value.len() <= VALUE_CHARS_MAX && !value.chars().any(crate::escape::is_unprintable);
     if plain { value } else { escape_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
 }

@@ -32,7 +32,7 @@ pub struct Subject<'a> {
     pub user: User,
     /// The same as names.
     pub users: &'a Users,
-    /// The paths of its control groups, in the order in which it was seen in them; empty where none is known.
+    /// The paths of the control groups that it was last seen in, one a hierarchy; empty where nobody knows them.
     pub cgroups: &'a [&'a [u8]],
     /// What those mean.
     pub place: &'a Place,

@@ -204,6 +204,20 @@ fn a_label_that_a_rule_looks_at_is_stored_with_what_it_decided() {
 }
 
 #[test]
+fn a_secret_in_a_name_that_somebody_gave_is_in_no_label_and_no_account() {
+    let canary = "ZNname7f3Kd9Xw2Lm8";
+    let names = ContainerNames {
+        name: Some(format!("password={canary}").into()),
+        image: Some(format!("https://bob:{canary}@reg/x:1").into()),
+        ..ContainerNames::default()
+    };
+    let attributed = in_container(Some(names)).attributed();
+    let shown = format!("{} {:?}", attributed.account, attributed.labels);
+    assert!(!shown.contains(canary) && shown.contains("password="), "{shown}");
+    assert!(shown.contains(ID), "{shown}");
+}
+
+#[test]
 fn of_arguments_no_more_is_seen_than_is_stored() {
     let argv = |words: &[&str]| {
         let mut bytes = words.join("\0").into_bytes();

@@ -1,5 +1,6 @@
 //! Where both sides meet: what is known about one row's pid, and on whose line it stands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -47,6 +48,16 @@ struct Process<'a> {
     key: ProcessKey,
     image: &'a Image,
     cgroups: &'a [CgroupId],
+}
+
+/// The path of the last group that a process was seen in, of each hierarchy: v2 first. Empty where one of them is
+/// not known: then nobody knows where it ran.
+fn last_paths(cgroups: &[NamedCgroup]) -> Vec<&[u8]> {
+    let mut last: BTreeMap<u32, Option<&[u8]>> = BTreeMap::new();
+    for one in cgroups {
+        last.insert(one.cgroup.hierarchy, one.path.as_deref());
+    }
+    last.into_values().collect::<Option<_>>().unwrap_or_default()
 }
 
 impl Whose {
@@ -174,8 +185,8 @@ impl Host {
     fn whose_process(&self, process: &Process<'_>, program: Option<Program>) -> Whose {
         let ancestors = self.ancestors(&process.key);
         let cgroups = self.named_cgroups(process.cgroups);
-        let paths: Vec<&[u8]> = cgroups.iter().filter_map(|one| one.path.as_deref()).collect();
-        let place = Place::of(paths.iter().copied());
+        let place = Place::of(cgroups.iter().filter_map(|one| one.path.as_deref()));
+        let paths = last_paths(&cgroups);
         let names = self.attributor.container(&place);
         let users = self.attributor.users(process.image.user);
         let above: Vec<AncestorSubject<'_>> =

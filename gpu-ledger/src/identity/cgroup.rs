@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use gpu_ledger_ebpf::CGROUP_PATH_MAX;
 
 use crate::identity::IdentityError;
 use crate::kernel::{CgroupId, CgroupMade};
@@ -116,7 +117,10 @@ pub struct CgroupPaths {
 impl CgroupPaths {
     /// Learns the name of a new group. A name known for the id is replaced: the event is newer.
     pub fn apply(&mut self, made: &CgroupMade) {
-        if let Some(path) = &made.path {
+        // One that fills its buffer may have been cut, and what a part of it means is not what all of it does.
+        if let Some(path) =
+            made.path.as_ref().filter(|path| path.len().saturating_add(1) < CGROUP_PATH_MAX)
+        {
             self.learn(made.cgroup, path);
         }
     }

@@ -129,3 +129,15 @@ fn on_this_host_the_own_group_has_a_name_and_the_inode_of_its_folder_for_an_id()
     }
     assert!(scan.found > 0);
 }
+
+#[test]
+fn a_path_that_may_have_been_cut_is_none() {
+    let mut paths = CgroupPaths::default();
+    let long = |length: usize| format!("/{}", "y".repeat(length - 1)).into_bytes();
+    paths.apply(&made(0, 7, &long(CGROUP_PATH_MAX - 2)));
+    for length in [CGROUP_PATH_MAX - 1, CGROUP_PATH_MAX] {
+        paths.apply(&made(0, 8, &long(length)));
+    }
+    assert!(paths.path_of(CgroupId { hierarchy: 0, id: 7 }).is_some());
+    assert_eq!(paths.path_of(CgroupId { hierarchy: 0, id: 8 }), None);
+}

@@ -87,11 +87,16 @@ impl Inner {
         for (place, part) in parts.iter().enumerate() {
             let above = parts.get(..place).unwrap_or_default();
             let below = parts.get(place.saturating_add(1)..).unwrap_or_default();
-            if let Some(job) = job_at(above, part, below) {
+            // Whoever is given a group may make any below it. No scheduler runs its jobs below a user's manager
+            // or a container, and no kubelet its pods below a user's manager but in a container.
+            let is_users = above.iter().any(|part| is_users_manager(part));
+            let job = job_at(above, part, below);
+            if let Some(job) = job.filter(|_| !is_users && inner.container.is_none()) {
                 inner.job = Some(job);
                 inner.depth = inner.depth.saturating_add(1);
             }
-            if let Some(pod) = pod_at(above, part) {
+            let pod = pod_at(above, part);
+            if let Some(pod) = pod.filter(|_| !is_users || inner.container.is_some()) {
                 // A container above is the node that the pod runs in.
                 inner.container = None;
                 inner.pod = Some(pod);
@@ -155,4 +160,10 @@ pub(super) fn name(word: &[u8]) -> Option<&str> {
 /// The last of those above.
 pub(super) fn parent<'p>(above: &[&'p [u8]]) -> Option<&'p [u8]> {
     above.last().copied()
+}
+
+/// `user@UID.service`, all below which is its user's.
+fn is_users_manager(part: &[u8]) -> bool {
+    let uid = part.strip_prefix(b"user@").and_then(|rest| rest.strip_suffix(b".service"));
+    uid.is_some_and(is_number)
 }

@@ -32,11 +32,24 @@ pub(super) struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    /// A file name as it is kept: part of every evidence, whatever is kept of arguments.
+    /// A file name as it is kept: in the evidence, which is hashed and stays.
     fn file(&self, name: &Bytes) -> Bytes {
-        match (self.mode, redact_word(name)) {
-            (CmdlineMode::Full, _) | (_, Cow::Borrowed(_)) => name.clone(),
-            (_, Cow::Owned(redacted)) => redacted.into(),
+        match self.mode {
+            CmdlineMode::None => Bytes::new(),
+            CmdlineMode::Full => name.clone(),
+            CmdlineMode::Exe | CmdlineMode::Redacted => {
+                // By itself the file's own name may be seen for what it is, and within the path not.
+                let base = name
+                    .iter()
+                    .rposition(|byte| *byte == b'/')
+                    .map_or(0, |at| at.saturating_add(1));
+                let (folder, base) = name.split_at(base);
+                match (redact_word(name), redact_word(base)) {
+                    (Cow::Borrowed(_), Cow::Borrowed(_)) => name.clone(),
+                    (Cow::Owned(redacted), _) => redacted.into(),
+                    (_, Cow::Owned(base)) => [redact_word(folder).as_ref(), &base].concat().into(),
+                }
+            }
         }
     }
 }

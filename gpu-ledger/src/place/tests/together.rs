@@ -27,6 +27,28 @@ fn nothing_says_nothing() {
     assert_eq!(of(&["/", "", "relative", "/../x/../docker", "//"]), Place::default());
 }
 
+/// Whoever has a manager or a container of their own may make groups of any name below it.
+#[test]
+fn what_a_user_can_make_is_no_job_and_no_pod() {
+    let user = "/user.slice/user-1000.slice/user@1000.service";
+    for below in [
+        "slurm/uid_1000/job_4242/step_0",
+        "system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
+        "kubepods/besteffort/pod99999999-2222-3333-4444-555566667777",
+    ] {
+        let place = of(&[&format!("{user}/{below}")]);
+        assert_eq!((&place.job, &place.pod), (&None, &None), "{below}");
+        assert_eq!(place.unit.as_deref(), Some("user@1000.service"), "{below}");
+        assert!(of(&[&format!("/{below}")]) != Place::default(), "{below}");
+    }
+    let place = of(&[&format!("/docker/{A}/system.slice/slurmstepd.scope/job_4711/step_0")]);
+    assert_eq!((container(&place).0, &place.job), (A, &None));
+    // A rootless container is its user's, and what its kubelet makes in it are pods.
+    let pod = "kubelet/kubepods/besteffort/pod99999999-2222-3333-4444-555566667777";
+    let place = of(&[&format!("{user}/user.slice/docker-{A}.scope/{pod}")]);
+    assert!(place.pod.is_some() && place.owner_uid == Some(1_000), "{place:?}");
+}
+
 #[test]
 fn on_a_hybrid_host_v1_names_the_container_and_v2_the_daemon() {
     // ctrsploit/ctrsploit#280: both lines are of one process.

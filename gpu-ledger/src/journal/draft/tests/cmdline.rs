@@ -58,10 +58,10 @@ fn what_is_committed_to_is_what_was_captured_and_what_is_kept_what_the_mode_says
         assert_eq!((commitment, length), (Some(wanted.commit(argv).unwrap()), 23), "{mode}");
         let found = drafts[0].draft.argv.as_ref().map(|kept| (&kept.argv.bytes[..], kept.text));
         assert_eq!(found, bytes.map(|bytes| (bytes, text)), "{mode}");
-        let file: &[u8] = if mode == CmdlineMode::Full {
-            b"/bin/--token=abc"
-        } else {
-            b"/bin/--token=[redacted]"
+        let file: &[u8] = match mode {
+            CmdlineMode::None => b"",
+            CmdlineMode::Exe | CmdlineMode::Redacted => b"/bin/--token=[redacted]",
+            CmdlineMode::Full => b"/bin/--token=abc",
         };
         assert_eq!(identity.filename, file, "{mode}");
     }
