@@ -159,6 +159,15 @@ impl StoreError {
         matches!(self, Self::Full { .. } | Self::Busy { .. } | Self::Chain(_) | Self::Canon(_))
     }
 
+    /// Whether a file of the database could not be opened.
+    pub(super) fn is_unopened(&self) -> bool {
+        let code = match self {
+            Self::Database { cause, .. } => cause.sqlite_error_code(),
+            _ => None,
+        };
+        code == Some(rusqlite::ErrorCode::CannotOpen)
+    }
+
     /// Whether all that is missing is the permission to look.
     #[must_use]
     pub fn is_denied(&self) -> bool {

@@ -102,6 +102,23 @@ impl Appended {
     }
 }
 
+/// How often it is tried to open the database, and how long is waited between two tries.
+const OPEN_TRIES: u32 = 50;
+const OPEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Where root reads a journal whose writer is about to open it, SQLite makes the log and its index as root, and
+/// gives them to the journal's owner only then (SQLite, `os_unix.c`, `robustFchown`): for that moment its owner cannot open
+/// them.
+fn once_openable<T>(mut open: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    for _ in 1..OPEN_TRIES {
+        match open() {
+            Err(error) if error.is_unopened() => std::thread::sleep(OPEN_PAUSE),
+            opened => return opened,
+        }
+    }
+    open()
+}
+
 impl Store {
     /// Opens the journal of a directory for writing; makes directory, key and journal where they are
     /// missing.
@@ -129,8 +146,11 @@ impl Store {
             }
             schema::make_in_place(&place, JOURNAL)?;
         }
-        let database = open_database(&place)?;
-        let Tail { growing, end, .. } = Tail::read(&database, database.segments()?.last())?;
+        let (database, Tail { growing, end, .. }) = once_openable(|| {
+            let database = open_database(&place)?;
+            let tail = Tail::read(&database, database.segments()?.last())?;
+            Ok((database, tail))
+        })?;
         let state = State { end, growing };
         database.meet_witness(&state.end, witnessed)?;
         let has_entries = state.end.head.seq > 0;
@@ -416,4 +436,34 @@ fn set_up_for_writing(database: &Database) -> Result<(), StoreError> {
         connection.pragma_update_and_check(None, pragma, value, |_| Ok(())).map_err(fail)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ErrorCode;
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn failure(code: std::ffi::c_int) -> StoreError {
+        let cause = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        StoreError::Database { path: "ledger.db".into(), cause }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_for_a_moment_is_tried_again_and_nothing_else_is() {
+        assert_eq!(ffi::Error::new(ffi::SQLITE_CANTOPEN).code, ErrorCode::CannotOpen);
+        let mut left = 2;
+        let opened = once_openable(|| {
+            left -= 1;
+            if left > 0 { Err(failure(ffi::SQLITE_CANTOPEN)) } else { Ok(left) }
+        });
+        assert_eq!(opened.unwrap(), 0);
+        let mut tries = 0;
+        let refused: Result<(), _> = once_openable(|| {
+            tries += 1;
+            Err(failure(ffi::SQLITE_PERM))
+        });
+        assert!(refused.is_err() && tries == 1, "{tries}");
+    }
 }
