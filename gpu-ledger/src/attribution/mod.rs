@@ -23,7 +23,7 @@ pub(crate) use ladder::program as name_of;
 pub use model::model_of;
 pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};
 pub use process::Process;
-pub use subject::{AncestorSubject, ContainerNames, Subject, Users};
+pub use subject::{AncestorSubject, ContainerNames, Subject, Users, last_paths};
 
 use self::rules::{RuleSet, Ruled};
 use crate::argv::{CmdlineMode, redact_word, stored};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Kind;
 use crate::identity::{Program, User};
+use crate::kernel::CgroupId;
 use crate::place::Place;
 use crate::unit::GpuUuid;
 
@@ -78,4 +79,16 @@ pub struct ContainerNames {
     pub namespace: Option<Arc<str>>,
     /// Its labels, or the pod's.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The path of the last group that a process was seen in, of each hierarchy: v2 first. Empty where one of them is
+/// not known: then nobody knows where it ran.
+pub fn last_paths<'p>(
+    cgroups: impl IntoIterator<Item = (CgroupId, Option<&'p [u8]>)>,
+) -> Vec<&'p [u8]> {
+    let mut last: BTreeMap<u32, Option<&[u8]>> = BTreeMap::new();
+    for (cgroup, path) in cgroups {
+        last.insert(cgroup.hierarchy, path);
+    }
+    last.into_values().collect::<Option<_>>().unwrap_or_default()
 }

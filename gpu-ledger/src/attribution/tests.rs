@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::identity::{ImageContent, Program};
-use crate::kernel::{Argv, ArgvState};
+use crate::kernel::{Argv, ArgvState, CgroupId};
 use crate::place::{Container, Job, Place, Pod, Qos, Runtime, Scheduler};
 use crate::unit::GpuUuid;
 
@@ -257,6 +257,17 @@ fn a_cron_job_is_its_command_whatever_that_runs() {
     // Without a scheduler above it, it is its own program.
     made.ancestors = vec![ran(&["/bin/bash", "/opt/nightly.sh", "--all"]), shell()];
     assert_eq!(made.account(), "train");
+}
+
+#[test]
+fn a_process_is_where_it_was_last_seen_in_each_hierarchy() {
+    let group = |hierarchy| CgroupId { hierarchy, id: 1 };
+    let (moved, born) = (b"/moved".as_slice(), b"/born".as_slice());
+    // However it came there: moved and then executed, or born there.
+    let paths = [(group(4), Some(born)), (group(0), Some(born)), (group(0), Some(moved))];
+    assert_eq!(last_paths(paths), [moved, born]);
+    assert_eq!(last_paths([(group(0), Some(moved)), (group(4), Some(born))]), [moved, born]);
+    assert!(last_paths([(group(0), Some(moved)), (group(4), None)]).is_empty());
 }
 
 #[test]

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::JournalFiles;
 use crate::attribution::rules::{RuleSet, Ruled};
 use crate::attribution::{
-    Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names,
+    Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names, last_paths,
 };
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{Asked, Standpoint, moment_of};
@@ -72,7 +73,8 @@ pub struct Replay {
     pub without_evidence: u64,
     /// Settlements read whose arguments are not stored, or not any more, where a rule looks at arguments.
     pub without_argv: u64,
-    /// A rule looks at a container's or pod's labels, which no journal has: here it matches nothing.
+    /// A rule looks at a container's or pod's labels, which a settlement has only where a rule looked at them when it
+    /// was booked.
     pub looks_at_labels: bool,
 }
 
@@ -280,7 +282,7 @@ fn process(
 ) -> Process {
     let label = |label| label_of(&figures.labels, label).cloned();
     let program = |name: &Arc<str>| Program::named(&unescape(name));
-    let cgroups: Vec<_> = identity.cgroups.iter().filter_map(|(_, path)| path.clone()).collect();
+    let seen_in = || identity.cgroups.iter().map(|(cgroup, path)| (*cgroup, path.as_deref()));
     let argv = argv.map(|argv| argv_words(&argv).into_iter().map(<[u8]>::to_vec).collect());
     Process {
         gpu: figures.gpu.clone(),
@@ -290,8 +292,8 @@ fn process(
         argv,
         user: identity.user,
         users: Users { real: label(Label::User), effective: None, login: label(Label::LoginUser) },
-        place: Place::of(cgroups.iter().map(AsRef::as_ref)),
-        cgroups,
+        place: Place::of(seen_in().filter_map(|(_, path)| path)),
+        cgroups: last_paths(seen_in()).into_iter().map(Bytes::copy_from_slice).collect(),
         names: Some(ContainerNames {
             name: label(Label::ContainerName),
             image: label(Label::Image),

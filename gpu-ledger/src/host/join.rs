@@ -1,6 +1,5 @@
 //! Where both sides meet: what is known about one row's pid, and on whose line it stands.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +8,7 @@ use super::Host;
 use super::note::{Ancestor, Bearer, NamedCgroup, Whose};
 use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
-use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject};
+use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject, last_paths};
 use crate::clock::BootPlace;
 use crate::identity::{Basis, Image, Program};
 use crate::kernel::{CgroupId, ProcessKey};
@@ -48,16 +47,6 @@ struct Process<'a> {
     key: ProcessKey,
     image: &'a Image,
     cgroups: &'a [CgroupId],
-}
-
-/// The path of the last group that a process was seen in, of each hierarchy: v2 first. Empty where one of them is
-/// not known: then nobody knows where it ran.
-fn last_paths(cgroups: &[NamedCgroup]) -> Vec<&[u8]> {
-    let mut last: BTreeMap<u32, Option<&[u8]>> = BTreeMap::new();
-    for one in cgroups {
-        last.insert(one.cgroup.hierarchy, one.path.as_deref());
-    }
-    last.into_values().collect::<Option<_>>().unwrap_or_default()
 }
 
 impl Whose {
@@ -186,7 +175,7 @@ impl Host {
         let ancestors = self.ancestors(&process.key);
         let cgroups = self.named_cgroups(process.cgroups);
         let place = Place::of(cgroups.iter().filter_map(|one| one.path.as_deref()));
-        let paths = last_paths(&cgroups);
+        let paths = last_paths(cgroups.iter().map(|one| (one.cgroup, one.path.as_deref())));
         let names = self.attributor.container(&place);
         let users = self.attributor.users(process.image.user);
         let above: Vec<AncestorSubject<'_>> =
@@ -275,7 +264,7 @@ impl Host {
     #[must_use]
     pub fn end_of_open(&self, open: &OpenRow) -> Option<BootNs> {
         match open.row.as_ref().filter(|row| row.start.is_some()) {
-            Some(row) => self.standing(row).ended,
+            Some(row) => self.life_of(row, &self.attribution(row)).ended,
             None => self.end_of_bearer(open.pid),
         }
     }

@@ -187,7 +187,7 @@ impl Host {
             gpu.rowless().filter(|(holder, _)| !gpu.open.iter().any(|open| open.pid == holder.pid));
         let now: BTreeMap<Pid, _> = without_row
             .map(|(holder, since)| {
-                (holder.pid, (holder.clone(), since, self.bearer(uuid, holder.pid)))
+                (holder.pid, (holder.clone(), since, self.key_of_bearer(holder.pid)))
             })
             .collect();
         let same = |told: Option<ProcessKey>, key: Option<ProcessKey>| match (told, key) {
@@ -201,9 +201,7 @@ impl Host {
         let gone: Vec<(Pid, RowlessTold)> = gpu
             .rowless_told
             .iter()
-            .filter(|(pid, told)| {
-                now.get(pid).is_none_or(|(_, _, bearer)| !same(told.key, bearer.key))
-            })
+            .filter(|(pid, told)| now.get(pid).is_none_or(|(_, _, key)| !same(told.key, *key)))
             .map(|(pid, told)| (*pid, *told))
             .collect();
         for (pid, told) in gone {
@@ -219,7 +217,7 @@ impl Host {
                 }
             }
         }
-        for (pid, (holder, since, bearer)) in now {
+        for (pid, (holder, since, key)) in now {
             let Some(gpu) = self.gpus.get_mut(uuid) else { return };
             let last_seen = gpu.rowless_last_seen(pid).unwrap_or(since);
             if let Some(told) = gpu.rowless_told.get_mut(&pid) {
@@ -227,8 +225,9 @@ impl Host {
                 continue;
             }
             let since = gpu.rowless().find(|(one, _)| one.pid == pid).map_or(since, |one| one.1);
-            gpu.rowless_told.insert(pid, RowlessTold { since, last_seen, key: bearer.key });
-            let (gpu, bearer) = (uuid.clone(), Box::new(bearer));
+            gpu.rowless_told.insert(pid, RowlessTold { since, last_seen, key });
+            // On whose account it stands is made out once, when it is told.
+            let (gpu, bearer) = (uuid.clone(), Box::new(self.bearer(uuid, pid)));
             self.push(Some(News::RowlessSeen { gpu, since, holder, bearer }));
         }
     }

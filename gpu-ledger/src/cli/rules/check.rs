@@ -51,7 +51,6 @@ struct Report {
 
 impl Check {
     pub(super) fn run(self) -> anyhow::Result<u8> {
-        // A file by itself has no mode to go by.
         // A file by itself may be another machine's, of which nothing is known here.
         let is_alone = self.file.is_some() && self.config.is_none();
         let (configured, cmdline) = if is_alone {

@@ -122,7 +122,7 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
     if replay.looks_at_labels {
         writeln!(
             page,
-            "NOT KNOWN: labels of containers and pods are not stored, so no rule on them matches"
+            "NOT KNOWN: labels of containers and pods that no rule looked at then; no rule on them matches"
         )?;
     }
     Ok(page)
