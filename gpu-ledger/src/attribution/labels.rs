@@ -307,19 +307,24 @@ impl Dimension {
                 of(Label::ContainerName)
                     .map_or_else(|| Arc::clone(&short), |name| format!("{name} ({short})").into())
             })),
-            Self::Pod => {
-                or_none(of(Label::PodUid).map(|uid| match (of(Label::Namespace), of(Label::Pod)) {
-                    (Some(namespace), Some(pod)) => format!("{namespace}/{pod}").into(),
-                    (None, Some(pod)) => pod,
-                    (_, None) => uid,
-                }))
-            }
+            Self::Pod => or_none(of(Label::PodUid).map(|uid| {
+                pod_called(of(Label::Namespace).as_ref(), of(Label::Pod).as_ref()).unwrap_or(uid)
+            })),
             Self::Namespace => match (of(Label::Namespace), of(Label::PodUid)) {
                 // What the pod's namespace is called was not to be had.
                 (None, Some(_)) => Value::Unknown,
                 (namespace, _) => or_none(namespace),
             },
         }
+    }
+}
+
+/// `lab/train-0`; `None` where its name was not to be had.
+pub(super) fn pod_called(namespace: Option<&Arc<str>>, pod: Option<&Arc<str>>) -> Option<Arc<str>> {
+    match (namespace, pod) {
+        (Some(namespace), Some(pod)) => Some(format!("{namespace}/{pod}").into()),
+        (None, Some(pod)) => Some(Arc::clone(pod)),
+        (_, None) => None,
     }
 }
 

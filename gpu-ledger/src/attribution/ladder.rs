@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::labels::{bounded, short};
+use super::labels::{bounded, pod_called, short};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
 use crate::place::{DESKTOP, Job, desktop_program};
@@ -35,11 +35,8 @@ pub(super) fn job(job: &Job) -> Option<Arc<str>> {
 
 fn pod(subject: &Subject<'_>) -> Option<Arc<str>> {
     let pod = subject.place.pod.as_ref()?;
-    let named = subject.names.and_then(|names| match (&names.namespace, &names.pod) {
-        (Some(namespace), Some(pod)) => Some(format!("{namespace}/{pod}").into()),
-        (None, Some(pod)) => Some(Arc::clone(pod)),
-        (_, None) => None,
-    });
+    let named =
+        subject.names.and_then(|names| pod_called(names.namespace.as_ref(), names.pod.as_ref()));
     Some(named.unwrap_or_else(|| format!("pod {}", pod.uid).into()))
 }
 

@@ -28,7 +28,7 @@ pub use subject::{AncestorSubject, ContainerNames, Subject, Users, last_paths};
 use self::rules::{RuleSet, Ruled};
 use crate::argv::{CmdlineMode, redact_word, stored};
 use crate::identity::{Program, User, argv_words};
-use crate::kernel::{Argv, LoginUid};
+use crate::kernel::Argv;
 use crate::place::Place;
 use crate::settlement::Account;
 
@@ -137,12 +137,7 @@ impl Attributor {
     /// A user as names.
     #[must_use]
     pub fn users(&self, user: User) -> Users {
-        let name = |uid: Option<u32>| self.directory.user(uid?);
-        let login = match user.login_uid {
-            LoginUid::Set(uid) => Some(uid),
-            LoginUid::Unset | LoginUid::Unread => None,
-        };
-        Users { real: name(user.uid), effective: name(user.euid), login: name(login) }
+        Users::called(user, |uid| self.directory.user(uid))
     }
 
     /// What the runtime calls the container of a place.

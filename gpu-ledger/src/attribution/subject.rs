@@ -62,6 +62,16 @@ pub struct Users {
     pub login: Option<Arc<str>>,
 }
 
+impl Users {
+    /// Of ids, by what each is called.
+    #[must_use]
+    pub fn called(user: User, name: impl Fn(u32) -> Option<Arc<str>>) -> Self {
+        let [real, effective, login] =
+            [user.uid, user.euid, user.login_uid.uid()].map(|uid| uid.and_then(&name));
+        Self { real, effective, login }
+    }
+}
+
 /// What a container's runtime calls it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ContainerNames {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::identity::{ImageContent, Program};
-use crate::kernel::{Argv, ArgvState, CgroupId};
+use crate::kernel::{Argv, ArgvState, CgroupId, LoginUid};
 use crate::place::{Container, Job, Place, Pod, Qos, Runtime, Scheduler};
 use crate::unit::GpuUuid;
 

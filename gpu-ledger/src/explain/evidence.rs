@@ -14,7 +14,6 @@ use crate::journal::entry::{
     Evidence, IdentityEvidence, KeptArgv, Moment, NamelessEvidence, SettlementEvidence,
 };
 use crate::journal::store::StoreError;
-use crate::kernel::LoginUid;
 use crate::rendering::rfc3339;
 use crate::settlement::{Account, Fit, RuleId, SettlementId};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
@@ -233,10 +232,7 @@ fn who(
         argv_commitment: identity.argv.commitment.map(|digest| digest.to_string()),
         argv_length: identity.argv.true_length,
         euid: identity.user.euid,
-        login_uid: match identity.user.login_uid {
-            LoginUid::Set(uid) => Some(uid),
-            LoginUid::Unset | LoginUid::Unread => None,
-        },
+        login_uid: identity.user.login_uid.uid(),
         ancestors: identity.ancestors.iter().map(|one| one.program.clone()).collect(),
         cgroups: identity.cgroups.iter().map(|(_, path)| Some(shown(path.as_ref()?))).collect(),
     })

@@ -67,6 +67,17 @@ pub enum LoginUid {
     Unread,
 }
 
+impl LoginUid {
+    /// Who logged in; `None` where nobody did, or it could not be read.
+    #[must_use]
+    pub const fn uid(self) -> Option<u32> {
+        match self {
+            Self::Set(uid) => Some(uid),
+            Self::Unset | Self::Unread => None,
+        }
+    }
+}
+
 /// What every process event says about its subject (of a fork: the child). `None` is what the
 /// kernel programs could not read; a record that cannot say whom it is about counts as lost.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -14,17 +14,6 @@ const ID_BYTES_MAX: usize = 128;
 /// The word for a runtime that a path does not tell.
 const ANY: &str = "any";
 
-/// Every runtime.
-const RUNTIMES: [Runtime; 7] = [
-    Runtime::Docker,
-    Runtime::Podman,
-    Runtime::Containerd,
-    Runtime::CriO,
-    Runtime::Lxc,
-    Runtime::Nspawn,
-    Runtime::Nomad,
-];
-
 /// A container that somebody wants named.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Question {
@@ -92,7 +81,7 @@ impl Question {
         if none.is_some() {
             return Err(QuestionError::Words);
         }
-        let known = RUNTIMES.into_iter().find(|known| known.as_str() == runtime);
+        let known = Runtime::ALL.into_iter().find(|known| known.as_str() == runtime);
         if known.is_none() && runtime != ANY {
             return Err(QuestionError::Runtime);
         }
@@ -179,7 +168,7 @@ mod tests {
         let asked = Question::parse(&format!("  cri-o   {ID}\t0 ")).unwrap();
         assert_eq!((asked.runtime(), asked.owner()), (Some(Runtime::CriO), None));
         assert!(asked.has_random_id());
-        for runtime in RUNTIMES {
+        for runtime in Runtime::ALL {
             let asked = Question::parse(&format!("{} {ID}", runtime.as_str())).unwrap();
             assert_eq!(asked.runtime(), Some(runtime));
         }

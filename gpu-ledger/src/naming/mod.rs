@@ -37,7 +37,7 @@ use self::desk::Desk;
 use self::shelf::Answer;
 use crate::attribution::{Blobs, ContainerNames, Directory};
 use crate::clock::Clock;
-use crate::identity::{CgroupPaths, Snapshot};
+use crate::identity::{CgroupPaths, Snapshot, User};
 use crate::kernel::{Event, LoginUid, Subject};
 use crate::place::Place;
 
@@ -153,11 +153,8 @@ impl Naming {
         let mut users = BTreeSet::new();
         let mut groups = BTreeSet::new();
         for process in &snapshot.processes {
-            let login = match process.user.login_uid {
-                LoginUid::Set(uid) => Some(uid),
-                LoginUid::Unset | LoginUid::Unread => None,
-            };
-            users.extend([process.user.uid, process.user.euid, login].into_iter().flatten());
+            let User { uid, euid, login_uid } = process.user;
+            users.extend([uid, euid, login_uid.uid()].into_iter().flatten());
             groups.extend(process.cgroups.iter().map(|(_, path)| path.as_ref()));
         }
         self.look_ahead(users, groups);
@@ -215,11 +212,7 @@ fn meet_user(
     if last.replace(these) == Some(these) {
         return;
     }
-    let login = match subject.login_uid {
-        LoginUid::Set(uid) => Some(uid),
-        LoginUid::Unset | LoginUid::Unread => None,
-    };
-    users.extend([subject.uid, subject.euid, login].into_iter().flatten());
+    users.extend([subject.uid, subject.euid, subject.login_uid.uid()].into_iter().flatten());
 }
 
 /// The system's own lookup, which may go over a network.

@@ -68,6 +68,17 @@ pub enum Runtime {
 }
 
 impl Runtime {
+    /// Every one.
+    pub const ALL: [Self; 7] = [
+        Self::Docker,
+        Self::Podman,
+        Self::Containerd,
+        Self::CriO,
+        Self::Lxc,
+        Self::Nspawn,
+        Self::Nomad,
+    ];
+
     /// The word in every format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::attribution::{ContainerNames, Subject};
 use crate::identity::Program;
-use crate::kernel::LoginUid;
 
 /// A word on the left of a condition.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -135,7 +134,7 @@ impl Field {
             }
             Self::User => vec![text(subject.users.real.as_ref()), subject.user.uid.map(number)],
             Self::LoginUser => {
-                vec![text(subject.users.login.as_ref()), login_uid(subject).map(number)]
+                vec![text(subject.users.login.as_ref()), subject.user.login_uid.uid().map(number)]
             }
             Self::Cgroup => return filled(subject.cgroups.iter().map(bytes)),
             Self::Unit => vec![text(place.unit.as_ref())],
@@ -173,13 +172,6 @@ pub(super) type Value<'a> = Cow<'a, [u8]>;
 
 fn filled<'a>(values: impl Iterator<Item = Value<'a>>) -> Vec<Value<'a>> {
     values.filter(|value| !value.is_empty()).collect()
-}
-
-fn login_uid(subject: &Subject<'_>) -> Option<u32> {
-    match subject.user.login_uid {
-        LoginUid::Set(uid) => Some(uid),
-        LoginUid::Unset | LoginUid::Unread => None,
-    }
 }
 
 /// One of the names that a runtime gave.

@@ -1,7 +1,6 @@
 //! A living process, as attribution would see it.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::attribution::{Attributor, ContainerNames, Process, Users};
 use crate::clock::Clock;
@@ -9,7 +8,6 @@ use crate::host::ANCESTORS_MAX;
 use crate::identity::{
     CgroupMounts, IdentityError, ImageContent, Procfs, Program, ProgramKind, SeenProcess, User,
 };
-use crate::kernel::LoginUid;
 use crate::naming::{Files, Question, SOCKET_DEFAULT, ask, home_of};
 use crate::place::Place;
 use crate::unit::Pid;
@@ -96,18 +94,10 @@ fn program_of(seen: &SeenProcess) -> Option<Program> {
 
 /// What this host calls them.
 pub(super) fn users_of(user: User) -> Users {
-    let login = match user.login_uid {
-        LoginUid::Set(uid) => Some(uid),
-        LoginUid::Unset | LoginUid::Unread => None,
-    };
-    Users { real: name_of(user.uid), effective: name_of(user.euid), login: name_of(login) }
-}
-
-fn name_of(uid: Option<u32>) -> Option<Arc<str>> {
-    match nix::unistd::User::from_uid(uid?.into()) {
+    Users::called(user, |uid| match nix::unistd::User::from_uid(uid.into()) {
         Ok(Some(user)) => Some(user.name.into()),
         Ok(None) | Err(_) => None,
-    }
+    })
 }
 
 /// The number of a user of this name.

@@ -45,12 +45,7 @@ pub(super) fn tell(
     home: &Home,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let configured = match home {
-        Home::System => configured_root(files)?,
-        Home::Of(_) | Home::Nowhere => None,
-    };
-    let roots: Vec<&str> = configured.as_deref().into_iter().chain(ROOTS).collect();
-    let folders = files.folders(home, &roots, Some(ROOT_OF_USER))?;
+    let folders = files.configured_folders(home, configured_root, ROOTS, ROOT_OF_USER)?;
     let folders: Vec<&Folder> = folders.iter().collect();
     first(&folders, |root| of_root(root, question))
 }

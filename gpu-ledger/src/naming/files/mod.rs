@@ -119,6 +119,22 @@ impl Files {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// The folders of a runtime whose administrator may have named another one, that one first.
+    fn configured_folders(
+        &self,
+        home: &Home,
+        configured: impl FnOnce(&Self) -> Result<Option<String>, FilesError>,
+        system: [&str; 2],
+        of_user: &str,
+    ) -> Result<Vec<Folder>, FilesError> {
+        let named = match home {
+            Home::System => configured(self)?,
+            Home::Of(_) | Home::Nowhere => None,
+        };
+        let system: Vec<&str> = named.as_deref().into_iter().chain(system).collect();
+        self.folders(home, &system, Some(of_user))
+    }
+
     /// The folders at these places of the system's, or at this one of the user's; first what is there.
     fn folders(
         &self,

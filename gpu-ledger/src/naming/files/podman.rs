@@ -82,12 +82,7 @@ pub(super) fn tell(
     home: &Home,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let configured = match home {
-        Home::System => configured_store(files)?,
-        Home::Of(_) | Home::Nowhere => None,
-    };
-    let roots: Vec<&str> = configured.as_deref().into_iter().chain([STORE, RUN]).collect();
-    let stores = files.folders(home, &roots, Some(STORE_OF_USER))?;
+    let stores = files.configured_folders(home, configured_store, [STORE, RUN], STORE_OF_USER)?;
     let stores: Vec<&Folder> = stores.iter().collect();
     // The lists have no labels, so every database goes before them.
     match first(&stores, |store| of_database(store, question)) {

@@ -112,15 +112,7 @@ fn the_table_is_as_wide_as_it_is_meant_to_be() {
     let has = |of: fn(&Row) -> &Option<String>, word: &str| {
         rows.iter().any(|row| of(row).as_deref() == Some(word))
     };
-    for runtime in [
-        Runtime::Docker,
-        Runtime::Podman,
-        Runtime::Containerd,
-        Runtime::CriO,
-        Runtime::Lxc,
-        Runtime::Nspawn,
-        Runtime::Nomad,
-    ] {
+    for runtime in Runtime::ALL {
         assert!(has(|row| &row.runtime, runtime.as_str()), "no row of {runtime:?}");
     }
     for scheduler in [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor] {
