@@ -86,6 +86,7 @@ pub mod prices;
 #[cfg(test)]
 mod random;
 pub mod rendering;
+pub mod residency;
 pub mod session;
 pub mod settlement;
 #[cfg(test)]
