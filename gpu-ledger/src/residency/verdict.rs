@@ -181,15 +181,16 @@ impl Verdict {
                 reasons.push(reason);
             }
         };
-        let first = said.first();
+        let backend = said.iter().find_map(|file| file.backend);
+        let subprocess = said.iter().find_map(|file| file.subprocess);
         for file in said {
             note(file.backend.is_none() || file.subprocess.is_none(), BackendReason::KeyMissing);
             note(file.backend == Some(Err(())), BackendReason::Mismatch);
-            let differs = |first: &BackendSaid| {
-                let differ = file.backend.is_some() && file.backend != first.backend;
-                differ || (file.subprocess.is_some() && file.subprocess != first.subprocess)
-            };
-            note(first.is_some_and(differs), BackendReason::Mismatch);
+            note(file.backend.is_some() && file.backend != backend, BackendReason::Mismatch);
+            note(
+                file.subprocess.is_some() && file.subprocess != subprocess,
+                BackendReason::Mismatch,
+            );
             note(file.subprocess == Some(true), BackendReason::CliSubprocessUsed);
             note(file.backend == Some(Ok(Backend::Simulated)), BackendReason::Simulated);
             note(file.backend == Some(Ok(Backend::Unavailable)), BackendReason::Unavailable);

@@ -14,9 +14,9 @@ struct Row {
     valid: bool,
 }
 
-/// 2 s, queries of 509 + 1 + 1 + 1 ms, P = 250, Q = 50, cap = 750, wake-ups 6 ms late.
+/// 2 s, queries of 509 + 1 + 1 + 1 ms, P = 250, Q = 50, cap = 750, the first wake-up 6 ms late.
 fn batch(sampler: Sampler, order: Order) -> super::bench::Outcome {
-    let clock = VirtualClock::new(&[0, 6]);
+    let clock = VirtualClock::new(&[0, 6, 0]);
     // Memory first still takes 512 ms in all, of which memory takes 1.
     let mut paced = Paced::new(&clock, &[[509, 1, 1, 1]], order);
     run(sampler, 250, 2_000, &clock, &mut paced)
