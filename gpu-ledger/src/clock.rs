@@ -83,6 +83,12 @@ impl Clock {
         best.0
     }
 
+    /// `CLOCK_BOOTTIME` alone: one reading, for whoever needs no other clock beside it.
+    #[must_use]
+    pub fn boot(&self) -> BootNs {
+        BootNs(nanoseconds(ClockId::Boottime))
+    }
+
     /// One reading, and how many nanoseconds it took.
     fn reading(shift_us: i64) -> (Stamp, u64) {
         let began = nanoseconds(ClockId::Boottime);

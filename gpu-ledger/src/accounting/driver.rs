@@ -166,19 +166,10 @@ impl Driver {
         options: DriverOptions,
         before: &mut Before,
     ) -> Result<(DriverFacts, Vec<GpuFacts>, Self), Unknown> {
-        let watch = CallWatch::default();
-        let (reply, answer) = oneshot::channel();
         let (path, only) = (options.library.clone(), before.only.clone());
         let by_address = only.is_some();
-        let mut calls = Calls::new(options.clock.clone(), options.call_deadline, watch.clone());
-        let opener = std::thread::Builder::new().name("nvml-open".to_owned());
-        let spawned = opener.spawn(move || {
-            // Where nobody waits any more, the library is closed again here.
-            let _ = reply.send(open(path.as_deref(), only.as_deref(), &mut calls));
-        });
-        spawned.map_err(|error| no_thread(&error))?;
         let (library, facts, gpus) =
-            answer_of(answer, &watch, &options.clock, options.call_deadline, None).await??;
+            off_thread(&options, move |calls| open(path.as_deref(), only.as_deref(), calls)).await??;
         let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
         let mut workers = BTreeMap::new();
@@ -325,7 +316,42 @@ impl Drop for Driver {
     }
 }
 
-type Opened = (Library, DriverFacts, Vec<GpuFacts>);
+/// The opened library, and what is known of driver and GPUs.
+pub type Opened = (Library, DriverFacts, Vec<GpuFacts>);
+
+/// Opens the library alone, for whoever asks its GPUs on threads of his own; `more` is asked of it on the
+/// same thread that opened it.
+///
+/// # Errors
+/// Why nothing can be read at all, a call that hangs included.
+pub async fn open_library<T: Send + 'static>(
+    options: &DriverOptions,
+    more: impl FnOnce(&Opened, &mut Calls) -> T + Send + 'static,
+) -> Result<(Opened, T), Unknown> {
+    let path = options.library.clone();
+    let opened = off_thread(options, move |calls| {
+        let opened = open(path.as_deref(), None, calls)?;
+        let more = more(&opened, calls);
+        Ok((opened, more))
+    });
+    opened.await?
+}
+
+/// Makes driver calls on a thread of their own. What it gives where nobody waits any more is dropped there.
+async fn off_thread<T: Send + 'static>(
+    options: &DriverOptions,
+    made: impl FnOnce(&mut Calls) -> T + Send + 'static,
+) -> Result<T, Unknown> {
+    let watch = CallWatch::default();
+    let (reply, answer) = oneshot::channel();
+    let mut calls = Calls::new(options.clock.clone(), options.call_deadline, watch.clone());
+    let opener = std::thread::Builder::new().name("nvml-open".to_owned());
+    let spawned = opener.spawn(move || {
+        let _ = reply.send(made(&mut calls));
+    });
+    spawned.map_err(|error| no_thread(&error))?;
+    answer_of(answer, &watch, &options.clock, options.call_deadline, None).await
+}
 
 fn open(
     path: Option<&std::path::Path>,

@@ -80,10 +80,7 @@ pub(super) fn trace_options(
         )
         .into());
     }
-    let run_as = match (trace.as_root, sudo_uid()?) {
-        (false, Some(uid)) if rustix::process::geteuid().is_root() => user_behind_sudo(uid)?,
-        _ => None,
-    };
+    let run_as = user_of_command(trace.as_root)?;
     Ok(TraceOptions {
         argv: trace.cmd,
         run_as,
@@ -100,6 +97,14 @@ pub(super) fn trace_options(
         nvml_library,
         clock,
     })
+}
+
+/// Whom the user's command runs as, where that is not whoever runs us: under sudo, the user behind it.
+pub(super) fn user_of_command(as_root: bool) -> anyhow::Result<Option<nix::unistd::User>> {
+    match (as_root, sudo_uid()?) {
+        (false, Some(uid)) if rustix::process::geteuid().is_root() => Ok(user_behind_sudo(uid)?),
+        _ => Ok(None),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]

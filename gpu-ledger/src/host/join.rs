@@ -10,7 +10,7 @@ use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
 use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject, last_paths};
 use crate::clock::BootPlace;
-use crate::identity::{Basis, Image, Program};
+use crate::identity::{Basis, Image, ImageGap, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::place::Place;
 use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, identify};
@@ -306,6 +306,20 @@ impl Host {
         let image = lifetime.and_then(|life| life.images.last());
         let Whose { account, labels, .. } = self.whose_bearer(gpu, pid);
         Bearer { key: lifetime.map(|life| life.key), image: image.cloned(), account, labels }
+    }
+
+    /// Who bore a pid at a moment, and what it had executed by then. One that had ended by then and whose
+    /// pid nobody has borne since is who it was: its descriptors may close late.
+    #[must_use]
+    pub fn who_at(&self, pid: Pid, at: BootNs) -> Option<(ProcessKey, &Image)> {
+        let lifetimes = &self.processes.lifetimes;
+        let lifetime = lifetimes.of_pid(pid).rev().find(|life| life.key.start <= at)?;
+        let image = lifetime.images.iter().rev().find(|image| image.since <= at)?;
+        let in_doubt = |gap: &ImageGap| gap.from <= at && gap.to.is_none_or(|to| at < to);
+        if lifetime.image_gaps.iter().any(in_doubt) {
+            return None;
+        }
+        Some((lifetime.key, image))
     }
 
     /// Which process that is.

@@ -145,6 +145,12 @@ impl Procfs {
         }
     }
 
+    /// When a living process started, in clock ticks since boot; `None` where it is gone or cannot be read.
+    #[must_use]
+    pub fn start_ticks(&self, pid: Pid) -> Option<u64> {
+        stat(&self.root.join(pid.to_string())).ok().flatten().map(|stat| stat.start_ticks)
+    }
+
     fn pids(&self) -> Result<BTreeSet<Pid>, IdentityError> {
         let failed = |source| IdentityError::Read { path: self.root.clone(), source };
         let mut pids = BTreeSet::new();

@@ -24,8 +24,10 @@
 
 pub mod counts;
 pub mod events;
+pub mod marks;
 pub mod moment;
 pub mod probe;
+pub mod recorder;
 pub mod sample;
 pub mod schedule;
 pub mod settings;

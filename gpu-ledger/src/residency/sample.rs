@@ -170,6 +170,9 @@ pub struct DeviceMemory {
     pub used_bytes: u64,
     /// All there is.
     pub total_bytes: u64,
+    /// Kept by the driver for itself; null where it counts that as used.
+    #[serde(default)]
+    pub reserved_bytes: Option<u64>,
 }
 
 impl DeviceMemory {
@@ -355,7 +358,7 @@ mod tests {
     use crate::unknown::UnknownReason;
 
     fn memory(status: Status) -> Reading<DeviceMemory> {
-        let value = DeviceMemory { used_bytes: 1, total_bytes: 2 };
+        let value = DeviceMemory { used_bytes: 1, total_bytes: 2, reserved_bytes: Some(0) };
         Reading {
             before_ns: BootNs(10),
             after_ns: BootNs(12),
@@ -397,7 +400,9 @@ mod tests {
 
     #[test]
     fn values_no_gpu_can_have_are_known_as_such() {
-        let of = |used_bytes, total_bytes| DeviceMemory { used_bytes, total_bytes }.is_possible();
+        let of = |used_bytes, total_bytes| {
+            DeviceMemory { used_bytes, total_bytes, reserved_bytes: None }.is_possible()
+        };
         assert!(of(0, 1) && of(1, 1));
         assert!(!of(2, 1) && !of(0, 0) && !of(u64::MAX, u64::MAX));
         assert!(is_possible_percent(0) && is_possible_percent(100));

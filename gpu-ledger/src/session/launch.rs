@@ -45,13 +45,19 @@ pub enum LaunchError {
     },
 }
 
-/// Starts `argv`, as `user` where one is given. The caller's stdin, stdout and stderr are its own.
+/// Starts `argv`, as `user` where one is given, with `environment` added to its own. The caller's stdin,
+/// stdout and stderr are its own.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where the product starts a program: the user's own"
 )]
-pub fn start(argv: &[OsString], user: Option<&User>) -> Result<Child, LaunchError> {
+pub fn start(
+    argv: &[OsString],
+    user: Option<&User>,
+    environment: &[(&str, OsString)],
+) -> Result<Child, LaunchError> {
     let mut command = Command::new("/proc/self/exe");
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.arg0("gpu-ledger").arg(LAUNCH_WORD);
     match user {
         Some(user) => {

@@ -48,8 +48,8 @@ pub struct PidList {
 #[derive(Debug)]
 pub struct GpuHandle<'library> {
     library: &'library Library,
-    device: Device<'library>,
-    uuid: GpuUuid,
+    pub(super) device: Device<'library>,
+    pub(super) uuid: GpuUuid,
     buffer: Vec<u32>,
 }
 
@@ -68,12 +68,12 @@ impl<'library> GpuHandle<'library> {
         &self.uuid
     }
 
-    fn unknown(&self, kind: CallKind, call: &'static str, error: NvmlError) -> Unknown {
+    pub(super) fn unknown(&self, kind: CallKind, call: &'static str, error: NvmlError) -> Unknown {
         unknown(kind, call, Some(&self.uuid), error)
     }
 
     /// A property; `Err` with the reason where the driver does not tell it.
-    fn fact<T>(
+    pub(super) fn fact<T>(
         &self,
         calls: &mut Calls,
         call: &'static str,
@@ -349,7 +349,9 @@ impl<'library> GpuHandle<'library> {
         Ok(Collection { processes, device })
     }
 
-    fn process_samples(
+    /// The utilization samples of processes newer than `last_seen_us`. "Not found" says that nobody was
+    /// busy, and is no error.
+    pub fn process_samples(
         &self,
         last_seen_us: Option<u64>,
         calls: &mut Calls,

@@ -4,6 +4,7 @@
 //! the library. May not: keep a deadline (the worker does), set anything but the mode, clear the
 //! driver's store. Unsafe code is in [`raw`] alone.
 
+mod gauges;
 mod gpu;
 mod raw;
 mod reason;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
+pub use gauges::MemoryShown;
 pub use gpu::{GpuHandle, MigState, PID_LIST_TRIES};
 pub use reason::{CallKind, unknown};
 

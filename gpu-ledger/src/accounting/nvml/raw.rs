@@ -3,6 +3,7 @@
 //! - `nvmlDeviceGetAccountingPids`: the wrapper does not trim its list to the returned count.
 //! - `nvmlDeviceGetAccountingMode`: the wrapper reports an unexpected mode and an unnamed return code
 //!   as the same error.
+//! - `nvmlDeviceGetMemoryInfo`: the wrapper asks for the second version alone, which old drivers lack.
 //! - `nvmlDeviceGetAccountingStats_v2`, `nvmlDeviceGetProcessesUtilizationInfo`: not wrapped.
 #![expect(
     unsafe_code,
@@ -14,7 +15,7 @@ use std::mem::size_of;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
-    nvmlDevice_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessesUtilizationInfo_v1_t, nvmlReturn_t,
+    nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessesUtilizationInfo_v1_t, nvmlReturn_t,
 };
 
 /// `nvmlAccountingStats_v2_t` of nvml.h 13.5 (driver 610 on). It has no version word; `pid` goes in.
@@ -73,6 +74,17 @@ pub(super) fn stats_v2(
     // SAFETY: `call` came from the library `device` belongs to; `stats` is its structure, writable.
     nvml_try(unsafe { call(handle, &raw mut stats) })?;
     Ok(stats)
+}
+
+/// Device memory by the first version of the call.
+pub(super) fn memory_v1(device: &Device<'_>) -> Result<nvmlMemory_t, NvmlError> {
+    let call = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
+    let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+    // SAFETY: the handle lives as long as `device`.
+    let handle = unsafe { device.handle() };
+    // SAFETY: `memory` is the structure of this version, writable for the length of the call.
+    nvml_try(unsafe { call(handle, &raw mut memory) })?;
+    Ok(memory)
 }
 
 /// The mode as a bare number.

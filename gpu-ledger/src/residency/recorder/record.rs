@@ -1,0 +1,368 @@
+//! A whole recording: the driver opened, a batch for each GPU, their iterations, both verdicts.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::unistd::User;
+
+use super::harness::{Harness, Verifications};
+use super::people::People;
+use super::progress::Progress;
+use super::window::{self, Outcome, Plan};
+use crate::accounting::driver::{
+    DriverFacts, DriverOptions, GpuFacts, in_initial_pid_namespace, open_library,
+};
+use crate::accounting::nvml::{DriverKind, Library, MigState};
+use crate::argv::redact_words;
+use crate::calling::gpu_called;
+use crate::clock::Clock;
+use crate::escape::escape;
+use crate::output::complain;
+use crate::residency::events::Labels;
+use crate::residency::files::{Batch, BatchReport, Manifest, ManifestGpu};
+use crate::residency::marks::BATCHES_VARIABLE;
+use crate::residency::moment::Length;
+use crate::residency::settings::Settings;
+use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, VerdictLine, or_unknown};
+use crate::unit::GpuUuid;
+use crate::unknown::{Observed, Unknown};
+
+/// Exit status: no driver could be asked, which fails the backend verdict.
+const STATUS_BACKEND_FAILED: u8 = 3;
+
+/// What to do when an iteration is void.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum OnVoid {
+    /// Record no other: the batch is void whatever they are
+    Stop,
+    /// Record the rest, as evidence of what went wrong
+    Continue,
+}
+
+/// What is to be recorded.
+#[derive(Debug)]
+pub struct RecordOptions {
+    /// Each batch becomes a folder here.
+    pub out: PathBuf,
+    /// P, Q, cap and the rest, checked.
+    pub settings: Settings,
+    /// Which GPUs, as the user calls them; empty: all.
+    pub gpus: Vec<String>,
+    /// D of each iteration; `None`: as long as the command.
+    pub duration: Option<Length>,
+    /// Labels of each iteration.
+    pub iterations: Vec<Labels>,
+    /// What to do when one is void.
+    pub on_void: OnVoid,
+    /// Whether this is the acceptance run.
+    pub acceptance: bool,
+    /// The user's command; empty: none.
+    pub argv: Vec<OsString>,
+    /// Run it as this user.
+    pub run_as: Option<User>,
+    /// Where acceptance runs that passed are remembered; `None`: nowhere.
+    pub verifications: Option<PathBuf>,
+    /// A driver call that takes longer is given up.
+    pub call_deadline: Duration,
+    /// The library's path; the system's where there is none.
+    pub nvml_library: Option<PathBuf>,
+    /// The clocks.
+    pub clock: Clock,
+}
+
+/// A GPU that is recorded.
+struct Gpu {
+    facts: GpuFacts,
+    power_limit_mw: Option<u32>,
+}
+
+/// The opened driver.
+struct Door {
+    library: Arc<Library>,
+    facts: DriverFacts,
+    gpus: Vec<Gpu>,
+}
+
+/// Records, prints verdicts, and gives the exit status.
+pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
+    let door = match open(&options).await {
+        Ok(door) => door,
+        Err(unknown) => {
+            complain(&format!(
+                "nothing was recorded: {unknown}\n    the backend verdict fails without a driver to ask; \
+                 `gpu-ledger doctor` says what is missing"
+            ));
+            return Ok(STATUS_BACKEND_FAILED);
+        }
+    };
+    let gpus = chosen(&options.gpus, door.gpus)?;
+    announce(&options.settings);
+    let harness = Harness::of_this();
+    let verifications = Verifications::at(options.verifications.clone());
+    let mut batches = Vec::new();
+    for gpu in &gpus {
+        let manifest = manifest(&options, &door.facts, gpu, &harness, &verifications);
+        batches.push(Batch::create(&options.out, manifest)?);
+    }
+    if let Some(user) = &options.run_as {
+        for batch in &batches {
+            batch.give_marks_to(user.uid.as_raw())?;
+        }
+    }
+    let may_look = in_initial_pid_namespace().is_ok_and(|is_initial| is_initial);
+    let (mut people, why_not) = People::watch(options.clock.clone(), may_look);
+    if let Some(why) = why_not {
+        complain(&format!("names come from procfs, while a process lives: {why}"));
+    }
+    let uuids: Vec<GpuUuid> = gpus.iter().map(|gpu| gpu.facts.uuid.clone()).collect();
+    let recorded = iterations(&options, &door.library, &uuids, &mut batches, &mut people).await;
+    // The last reference may not be let go on this thread: shutting down is a driver call too.
+    let library = door.library;
+    std::thread::Builder::new().name("nvml-close".to_owned()).spawn(move || drop(library))?;
+    // Whatever went wrong meanwhile, what was recorded until then is closed as far as it goes.
+    let mut reports = Vec::new();
+    for batch in batches {
+        reports.push(batch.finish()?);
+    }
+    let outcome = recorded?;
+    if options.acceptance {
+        remember(&verifications, &reports);
+    }
+    let page = page(&reports, outcome, options.acceptance);
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(page.as_bytes())?;
+    stdout.flush()?;
+    Ok(status(&reports))
+}
+
+async fn open(options: &RecordOptions) -> Result<Door, Unknown> {
+    let driver = DriverOptions {
+        library: options.nvml_library.clone(),
+        call_deadline: options.call_deadline,
+        ..DriverOptions::new(options.clock.clone())
+    };
+    let limits = |(library, _, gpus): &(Library, DriverFacts, Vec<GpuFacts>), calls: &mut _| {
+        let limit = |gpu: &GpuFacts| library.gpu_of(&gpu.uuid, calls).ok()?.power_limit(calls).ok();
+        gpus.iter().map(limit).collect::<Vec<Option<u32>>>()
+    };
+    let ((library, facts, gpus), limits) = open_library(&driver, limits).await?;
+    for unknown in &facts.unknowns {
+        complain(&format!("a GPU is left out: {unknown}"));
+    }
+    let gpus = gpus.into_iter().zip(limits);
+    let gpus = gpus.map(|(facts, power_limit_mw)| Gpu { facts, power_limit_mw }).collect();
+    Ok(Door { library: Arc::new(library), facts, gpus })
+}
+
+/// The GPUs that the user means, in the driver's order.
+fn chosen(words: &[String], all: Vec<Gpu>) -> anyhow::Result<Vec<Gpu>> {
+    if words.is_empty() {
+        return Ok(all);
+    }
+    let known: Vec<_> =
+        all.iter().map(|gpu| (Some(gpu.facts.index), gpu.facts.uuid.clone())).collect();
+    let meant = words.iter().map(|word| gpu_called(word, &known));
+    let meant: Vec<GpuUuid> = meant.collect::<Result<_, _>>()?;
+    Ok(all.into_iter().filter(|gpu| meant.contains(&gpu.facts.uuid)).collect())
+}
+
+/// What the settings can bear, before anything is recorded.
+fn announce(settings: &Settings) {
+    complain(&format!(
+        "stall_budget_ms = {}: a lone driver stall of up to that leaves the batch valid (cap {} ms − period \
+         {} ms)",
+        settings.stall_budget(),
+        settings.cap,
+        settings.period
+    ));
+    if settings.is_cap_tight() {
+        complain(
+            "the cap is less than a period and a timeline period: a sample that lands just past a point may \
+             void the batch",
+        );
+    }
+}
+
+fn manifest(
+    options: &RecordOptions,
+    driver: &DriverFacts,
+    gpu: &Gpu,
+    harness: &Harness,
+    verifications: &Verifications,
+) -> Manifest {
+    let facts = &gpu.facts;
+    let known = |mode: &Observed<MigState>| mode.known().map(|mode| *mode == MigState::On);
+    let described = ManifestGpu {
+        name: facts.name.known().cloned(),
+        index: Some(facts.index),
+        pci: facts.pci_bus_id.known().cloned(),
+        mig: known(&facts.mig),
+        persistence_mode: facts.persistence.known().copied(),
+        accounting_mode: facts.accounting.as_ref().ok().copied(),
+        power_limit_mw: gpu.power_limit_mw,
+        ..ManifestGpu::new(facts.uuid.clone())
+    };
+    let mut manifest = Manifest::new(options.clock.now(), described, options.settings.clone());
+    manifest.seed.gpu_telemetry_backend = Some(match driver.kind {
+        DriverKind::Real => Backend::DirectNvml,
+        DriverKind::Simulated => Backend::Simulated,
+    });
+    manifest.clock_sync = harness.clock_sync;
+    manifest.boot_id.clone_from(&harness.boot_id);
+    manifest.kernel.clone_from(&harness.kernel);
+    manifest.binary_sha256.clone_from(&harness.binary_sha256);
+    manifest.other_recorders = harness.other_recorders;
+    manifest.driver_version = driver.version.as_ref().ok().cloned();
+    manifest.requested_duration_ms = options.duration;
+    manifest.command = shown(&options.argv);
+    let id = manifest.verification_id();
+    manifest.harness_verified = id.as_ref().is_some_and(|id| verifications.holds(id));
+    manifest.harness_verification_id = id.filter(|_| manifest.harness_verified);
+    manifest
+}
+
+/// The command's words, without its secrets.
+fn shown(argv: &[OsString]) -> Vec<String> {
+    let words: Vec<&[u8]> = argv.iter().map(|word| word.as_encoded_bytes()).collect();
+    let text = |word: &[u8]| escape(word).to_string();
+    match redact_words(&words, false) {
+        Some(words) => words.iter().map(|word| text(word)).collect(),
+        None => words.into_iter().map(text).collect(),
+    }
+}
+
+/// Records every iteration that is wanted, as long as nothing ends it.
+async fn iterations(
+    options: &RecordOptions,
+    library: &Arc<Library>,
+    uuids: &[GpuUuid],
+    batches: &mut [Batch],
+    people: &mut People,
+) -> anyhow::Result<Outcome> {
+    let mut progress = Progress::new(uuids.len(), options.settings.cap, options.duration);
+    let folders: Vec<PathBuf> = batches.iter().map(|batch| batch.folder().to_path_buf()).collect();
+    let folders = std::env::join_paths(&folders)?;
+    let mut last = Outcome { interrupted: false, command_status: None };
+    for labels in &options.iterations {
+        progress.begin();
+        let mut lanes = Vec::new();
+        for (uuid, batch) in uuids.iter().zip(&mut *batches) {
+            lanes.push((uuid.clone(), batch.begin(labels.clone())?));
+        }
+        let plan = Plan {
+            settings: &options.settings,
+            duration: options.duration,
+            argv: &options.argv,
+            run_as: options.run_as.as_ref(),
+            environment: environment(&folders, labels),
+            clock: &options.clock,
+            call_deadline: options.call_deadline,
+        };
+        let (endings, outcome) =
+            window::run(&plan, library, lanes, people, &mut progress).await?;
+        last = outcome;
+        let mut is_void = false;
+        for (ending, batch) in endings.into_iter().zip(&mut *batches) {
+            let report = batch.end(ending.writer, &ending.event)?;
+            is_void |= !report.voids.is_empty();
+        }
+        if outcome.interrupted || (is_void && options.on_void == OnVoid::Stop) {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// What the command finds: where its phases are marked, and which iteration it is.
+fn environment(folders: &OsString, labels: &Labels) -> Vec<(&'static str, OsString)> {
+    let mut environment = vec![(BATCHES_VARIABLE, folders.clone())];
+    let labels = [
+        ("GPU_LEDGER_CONFIG", &labels.config),
+        ("GPU_LEDGER_CONTEXT", &labels.context),
+        ("GPU_LEDGER_ROUND", &labels.round),
+    ];
+    let labels = labels.into_iter().filter_map(|(name, label)| Some((name, label.clone()?.into())));
+    environment.extend(labels);
+    environment
+}
+
+/// An acceptance run that passed stands for every batch of the same harness.
+fn remember(verifications: &Verifications, reports: &[BatchReport]) {
+    for report in reports.iter().filter(|report| report.verdict.accepted()) {
+        let Some(id) = report.manifest.verification_id() else { continue };
+        if let Err(error) = verifications.add(&id) {
+            complain(&format!("the acceptance run cannot be remembered: {error}"));
+        }
+    }
+}
+
+/// The lines that people and programs read.
+fn page(reports: &[BatchReport], outcome: Outcome, acceptance: bool) -> String {
+    let mut lines = Vec::new();
+    for report in reports {
+        lines.push(format!("batch {}", report.folder.display()));
+        lines.push(
+            VerdictLine {
+                verdict: &report.verdict,
+                max_sample_age: report.max_sample_age,
+                supremum: report.supremum,
+                cap: report.manifest.settings.cap,
+            }
+            .to_string(),
+        );
+    }
+    if let Some(status) = outcome.command_status.filter(|status| *status != 0) {
+        lines.push(format!("the command ended with status {status}"));
+    }
+    if acceptance {
+        lines.extend(reports.iter().map(acceptance_line));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// `ACCEPTANCE points=41/41 samples=… max_sample_age_ms=… sup_ms=… cap_ms=… recoveries=… -> VERIFIED`.
+fn acceptance_line(report: &BatchReport) -> String {
+    let verdict = &report.verdict;
+    let came_to = if verdict.accepted() {
+        "VERIFIED".to_owned()
+    } else {
+        let backend = verdict.backend.iter().map(ToString::to_string);
+        let data = verdict.data.iter().map(|void| void.reason.to_string());
+        let all: Vec<String> = backend.chain(data).collect();
+        let (backend, data) = (verdict.backend_verdict(), verdict.data_verdict());
+        let failed = match (backend, data) {
+            (BackendVerdict::Fail, DataVerdict::Valid) => "backend fail, data valid",
+            (BackendVerdict::Pass, _) => "backend pass, data void",
+            (BackendVerdict::Fail, DataVerdict::Void) => "backend fail, data void",
+        };
+        format!("NOT VERIFIED ({failed}: {})", all.join(", "))
+    };
+    let or_unknown_count =
+        |count: Option<u64>| count.map_or_else(|| "UNKNOWN".to_owned(), |count| count.to_string());
+    format!(
+        "ACCEPTANCE points={}/{} samples={} max_sample_age_ms={} sup_ms={} cap_ms={} recoveries={} -> {came_to}",
+        report.points_available,
+        or_unknown_count(report.points_required),
+        report.samples,
+        or_unknown(report.max_sample_age),
+        or_unknown(report.supremum),
+        report.manifest.settings.cap.0 / 1_000_000,
+        report.recoveries,
+    )
+}
+
+/// The worst of all batches.
+fn status(reports: &[BatchReport]) -> u8 {
+    let backend = reports.iter().any(|report| !report.verdict.backend.is_empty());
+    let data = reports.iter().any(|report| !report.verdict.data.is_empty());
+    match (backend, data) {
+        (false, false) => 0,
+        (true, false) => 3,
+        (false, true) => 4,
+        (true, true) => 5,
+    }
+}
