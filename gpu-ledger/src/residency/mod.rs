@@ -24,6 +24,7 @@
 
 pub mod counts;
 pub mod events;
+pub mod files;
 pub mod moment;
 pub mod probe;
 pub mod sample;
