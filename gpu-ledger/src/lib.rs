@@ -33,6 +33,7 @@
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
 //! | [`config`] | the configuration file, checked | that file |
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
+//! | [`residency`] | curves that prove how near each number was to its moment; books nothing | `files`: a batch's folder |
 //! | [`rendering`] | columns for people, JSON for programs | nothing |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`explain`] | why a settlement stands where it does | a journal |

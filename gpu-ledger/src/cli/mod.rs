@@ -12,6 +12,7 @@ mod mark;
 mod names;
 mod place;
 mod release;
+mod residency;
 mod rules;
 mod status;
 mod trace;
@@ -87,6 +88,8 @@ enum Command {
     Rules(rules::RulesCommand),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
+    /// Curves of device memory and utilization whose every number says how near it was to its moment
+    Residency(residency::Residency),
     /// Show the driver's accounting mode, or turn it on
     Accounting(accounting::Accounting),
     /// Say what a container is called, from its runtime's files; for the daemon, which cannot read them
@@ -130,6 +133,7 @@ pub fn main() -> ExitCode {
         | Command::Explain(_)
         | Command::Rules(_)
         | Command::Doctor(_)
+        | Command::Residency(_)
         | Command::Accounting(_)
         | Command::ContainerNames(_) => false,
     };
@@ -182,6 +186,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
+        Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
         Command::ContainerNames(names) => names.run(),
     }
@@ -194,6 +199,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Trace(_) | Command::Daemon(_) | Command::Doctor(_) | Command::Accounting(_) => {
             return Ok(());
         }
+        Command::Residency(residency) if residency.opens_driver() => return Ok(()),
         Command::Status(_) => "status",
         Command::Release(_) => "release",
         Command::Mark(_) => "mark",
@@ -202,6 +208,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Rules(_) => "rules",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
+        Command::Residency(_) => "residency, but for record,",
     };
     Err(Usage(format!(
         "{command} opens no driver: leave --nvml-library out; the daemon's is nvml_library in its \

@@ -6,7 +6,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::moment::Length;
+use super::verdict::Backend;
 use crate::unit::{BootNs, Pid, WallUs};
+
+/// What a window is of: windows of two batches are compared where all three are the same.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Labels {
+    /// What was configured; null where nobody said.
+    pub config: Option<String>,
+    /// Under what it ran.
+    pub context: Option<String>,
+    /// Which repetition it is.
+    pub round: Option<String>,
+}
 
 /// Why a window ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,6 +43,23 @@ pub enum EndCause {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
+    /// The first row: which window this is.
+    Begin {
+        /// Its number in the batch, as its folder is called.
+        iteration: u64,
+        /// What it is of.
+        labels: Labels,
+    },
+    /// What was asked in this window, and whether programs were run to ask it: told at the end. Without
+    /// this row nobody knows, and the backend verdict fails.
+    Backend {
+        /// When.
+        at_ns: BootNs,
+        /// Who was asked.
+        backend: Backend,
+        /// Children that the recorder has made, the user's command aside.
+        subprocesses: u64,
+    },
     /// What the three clocks showed at one moment: at the start, once a second, at the end.
     Anchor {
         /// `CLOCK_BOOTTIME`.

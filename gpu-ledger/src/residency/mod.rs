@@ -24,7 +24,7 @@
 
 pub mod counts;
 pub mod events;
-pub mod marks;
+pub mod files;
 pub mod moment;
 pub mod probe;
 pub mod recorder;

@@ -50,6 +50,8 @@ pub struct Settings {
     pub hard_timeout: Length,
     /// Fields without which a point is not available. Device memory always is one.
     pub required_fields: Vec<FieldName>,
+    /// Whether the processor's share must be known at every point that can have one.
+    pub cpu_required: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +64,7 @@ impl Default for Settings {
             start_timeout: Length::of_ms(10_000),
             hard_timeout: Length::of_ms(5_000),
             required_fields: vec![FieldName::Memory],
+            cpu_required: false,
         }
     }
 }

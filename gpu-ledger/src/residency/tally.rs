@@ -83,10 +83,10 @@ pub struct Figures {
     pub effective_interval_ms: Spread,
     /// How late a pass began that was no catch-up.
     pub wake_late_ms: Spread,
-    /// How far the wall clock was moved.
-    pub wall_clock_step_ms: Length,
-    /// How long the machine slept.
-    pub suspend_ms: Length,
+    /// How far the wall clock was moved; null where no readings of the clocks enclose the window.
+    pub wall_clock_step_ms: Option<Length>,
+    /// How long the machine slept; null as above.
+    pub suspend_ms: Option<Length>,
     /// Whether the window is shorter than it was meant to be, by somebody's wish.
     pub stopped_early: bool,
 }
@@ -97,6 +97,7 @@ pub struct Tally<'settings> {
     settings: &'settings Settings,
     duration: Option<Length>,
     curve: Option<Curve<'settings>>,
+    closed: Option<(Window, Option<Length>)>,
     replay: Option<Replay>,
     points: PointFold,
     samples: u64,
@@ -203,6 +204,7 @@ impl<'settings> Tally<'settings> {
             settings,
             duration,
             curve: None,
+            closed: None,
             replay: None,
             points: PointFold::default(),
             samples: 0,
@@ -235,6 +237,7 @@ impl<'settings> Tally<'settings> {
         let Some(landed) = sample.landed_at_ns else { return };
         self.samples = self.samples.saturating_add(1);
         if self.curve.is_none()
+            && self.closed.is_none()
             && let Some(duration) = self.duration
         {
             let timeline_period = self.settings.timeline_period;
@@ -279,22 +282,28 @@ impl<'settings> Tally<'settings> {
         self.last_moment = Some(sample.completed());
     }
 
-    /// All figures, and what the iteration is void for.
+    /// No sample is left: the points that are hold the last one, and are given to `emit`.
+    pub fn rest(&mut self, mut emit: impl FnMut(&Point<'_>)) {
+        let Some(curve) = self.curve.take() else { return };
+        let points = &mut self.points;
+        curve.timeline.finish(|point| {
+            points.point(point);
+            emit(point);
+        });
+        self.closed = Some((curve.window, curve.supremum.finish()));
+    }
+
+    /// All figures, and what the iteration is void for. Points that [`Self::rest`] was not asked for are
+    /// given to `emit`.
     pub fn finish(
         mut self,
         ending: Option<Ending>,
         clocks: &ClockFold,
-        mut emit: impl FnMut(&Point<'_>),
+        emit: impl FnMut(&Point<'_>),
     ) -> (Figures, Vec<Void>) {
-        let window = self.curve.as_ref().map(|curve| curve.window);
-        let supremum = self.curve.take().and_then(|curve| {
-            let points = &mut self.points;
-            curve.timeline.finish(|point| {
-                points.point(point);
-                emit(point);
-            });
-            curve.supremum.finish()
-        });
+        self.rest(emit);
+        let window = self.closed.map(|(window, _)| window);
+        let supremum = self.closed.and_then(|(_, supremum)| supremum);
         let mut agrees = true;
         let mut deadlines = DeadlineCounts::default();
         if let Some(mut replay) = self.replay.take() {
@@ -339,8 +348,8 @@ impl<'settings> Tally<'settings> {
                 .collect(),
             effective_interval_ms: self.intervals.spread(),
             wake_late_ms: self.wake.spread(),
-            wall_clock_step_ms: Length(clocks.wall_step_us.saturating_mul(1_000)),
-            suspend_ms: clocks.suspend,
+            wall_clock_step_ms: Some(Length(clocks.wall_step_us.saturating_mul(1_000))),
+            suspend_ms: Some(clocks.suspend),
             stopped_early: ending.is_some_and(|ending| ending.cause == EndCause::Stopped),
         };
         (figures, voids)

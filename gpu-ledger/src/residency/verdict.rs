@@ -262,8 +262,8 @@ pub struct VerdictLine<'verdict> {
     pub max_sample_age: Option<Length>,
     /// The supremum; `None`: no sample landed.
     pub supremum: Option<Length>,
-    /// The cap.
-    pub cap: Length,
+    /// The cap; `None`: nobody can tell what it was.
+    pub cap: Option<Length>,
 }
 
 impl fmt::Display for VerdictLine<'_> {
@@ -280,7 +280,7 @@ impl fmt::Display for VerdictLine<'_> {
             if reasons.is_empty() { "none".to_owned() } else { reasons.join(",") },
             or_unknown(self.max_sample_age),
             or_unknown(self.supremum),
-            self.cap,
+            or_unknown(self.cap),
         )
     }
 }

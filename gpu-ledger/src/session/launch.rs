@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::argv::redact_word;
 use crate::escape::escape;
@@ -45,6 +46,15 @@ pub enum LaunchError {
     },
 }
 
+/// Programs that this process has started: all of them, since there is no other door.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many programs this process has started.
+#[must_use]
+pub fn started() -> u64 {
+    STARTED.load(Ordering::Acquire)
+}
+
 /// Starts `argv`, as `user` where one is given, with `environment` added to its own. The caller's stdin,
 /// stdout and stderr are its own.
 #[expect(
@@ -71,10 +81,12 @@ pub fn start(
     }
     let program =
         argv.first().map(|word| escape(&redact_word(word.as_encoded_bytes())).to_string());
-    command
+    let child = command
         .args(argv)
         .spawn()
-        .map_err(|cause| LaunchError::Launcher { program: program.unwrap_or_default(), cause })
+        .map_err(|cause| LaunchError::Launcher { program: program.unwrap_or_default(), cause })?;
+    STARTED.fetch_add(1, Ordering::AcqRel);
+    Ok(child)
 }
 
 /// The user behind sudo, from the value of `SUDO_UID`; `None` where sudo was used by root itself.

@@ -24,3 +24,8 @@ pub(super) fn journal_load() -> anyhow::Result<PathBuf> {
 pub(super) fn rules_load() -> anyhow::Result<PathBuf> {
     cargo::build_example("gpu-ledger", "rules_load")
 }
+
+/// The program that writes and proves a batch of residency curves.
+pub(super) fn residency_load() -> anyhow::Result<PathBuf> {
+    cargo::build_example("gpu-ledger", "residency_load")
+}

@@ -18,6 +18,7 @@ mod page;
 mod paired;
 mod procfs;
 mod report;
+mod residency;
 mod rules;
 mod simulated;
 mod statistics;
@@ -40,6 +41,8 @@ enum Benchmark {
     Events(events::Options),
     /// A journal of a million settlements: how fast it is written, opened and read
     Journal(journal::Options),
+    /// A batch of a million points: how fast it is proven from its raw samples, and in how much memory
+    Residency(residency::Options),
     /// Ten thousand rules of attribution: what it costs to find the one that a process falls under
     Rules(rules::Options),
 }
@@ -48,6 +51,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     match &options.benchmark {
         Benchmark::Events(options) => events::run(options),
         Benchmark::Journal(options) => journal::run(options),
+        Benchmark::Residency(options) => residency::run(options),
         Benchmark::Rules(options) => rules::run(options),
     }
 }

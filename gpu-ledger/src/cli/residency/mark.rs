@@ -7,7 +7,8 @@ use clap::Args;
 
 use super::super::Usage;
 use crate::clock::Clock;
-use crate::residency::marks::{BATCHES_VARIABLE, mark};
+use crate::residency::files::mark;
+use crate::residency::recorder::record::BATCHES_VARIABLE;
 
 #[derive(Args, Debug)]
 pub(super) struct Mark {
@@ -35,7 +36,7 @@ impl Mark {
             .into());
         }
         for batch in &batches {
-            mark(batch, at, &self.name)?;
+            mark(batch, &self.name, at)?;
         }
         Ok(0)
     }

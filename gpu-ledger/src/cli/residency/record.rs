@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::super::{Usage, block_on, trace};
 use crate::clock::Clock;
 use crate::config::values::{duration, duration_not_zero};
-use crate::residency::files::Labels;
+use crate::residency::events::Labels;
 use crate::residency::moment::Length;
 use crate::residency::recorder::record::{OnVoid, RecordOptions, record};
 use crate::residency::sample::FieldName;
@@ -19,7 +19,7 @@ const EXIT_STATUS: &str = "Exit status: 0 accepted, 1 failed, 3 the backend verd
 driver to ask), 4 the data are void, 5 both, 64 usage. The command's own status is in the batch.";
 
 /// Iterations that one batch may have: more is a loop that nobody will look through.
-const ITERATIONS_MAX: usize = 10_000;
+const ITERATIONS_MAX: usize = 9_999;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Preset {
@@ -65,6 +65,9 @@ pub(super) struct Record {
     /// A field without which a point is not available; may be given again
     #[arg(long = "require", value_name = "FIELD", default_value = "memory")]
     required: Vec<FieldName>,
+    /// Void the batch where the processor's share is not known at a point that can have one
+    #[arg(long)]
+    require_cpu: bool,
     /// Wait at most this long for the first sample
     #[arg(long, value_name = "DURATION", value_parser = duration_not_zero, default_value = "10s")]
     start_timeout: Duration,
@@ -82,11 +85,11 @@ pub(super) struct Record {
     #[arg(long, value_name = "NAME")]
     context: Vec<String>,
     /// Label of the round; given again, CMD runs for each (GPU_LEDGER_ROUND)
-    #[arg(long, value_name = "NAME", conflicts_with = "rounds")]
-    round: Vec<String>,
+    #[arg(long, value_name = "N", conflicts_with = "rounds")]
+    round: Vec<u64>,
     /// So many rounds, numbered from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=9_999))]
+    rounds: Option<u64>,
     /// What to do when an iteration is void, which voids the batch
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     on_void: OnVoid,
@@ -128,6 +131,7 @@ impl Record {
             acceptance: self.acceptance,
             on_void: self.on_void,
             argv: self.cmd,
+            verifications: verifications(),
             call_deadline: self.call_deadline,
             nvml_library,
             clock,
@@ -158,6 +162,7 @@ impl Record {
             start_timeout: length(self.start_timeout),
             hard_timeout: length(self.hard_timeout),
             required_fields,
+            cpu_required: self.require_cpu,
         }
     }
 
@@ -169,16 +174,17 @@ impl Record {
             }
             labels.iter().cloned().map(Some).collect()
         };
-        let rounds = match self.rounds {
-            Some(rounds) => (1..=rounds).map(|round| Some(round.to_string())).collect(),
-            None => or_none(&self.round),
+        let rounds: Vec<Option<u64>> = match self.rounds {
+            Some(rounds) => (1..=rounds).map(Some).collect(),
+            None if self.round.is_empty() => vec![None],
+            None => self.round.iter().copied().map(Some).collect(),
         };
         let mut iterations = Vec::new();
         for config in or_none(&self.config) {
             for context in or_none(&self.context) {
                 for round in &rounds {
                     let (config, context) = (config.clone(), context.clone());
-                    iterations.push(Labels { config, context, round: round.clone() });
+                    iterations.push(Labels { config, context, round: *round });
                 }
             }
             if iterations.len() > ITERATIONS_MAX {
@@ -190,6 +196,19 @@ impl Record {
         }
         Ok(iterations)
     }
+}
+
+/// Where acceptance runs that passed are remembered: the host's for root, the user's own otherwise, as the
+/// XDG base directory specification 0.8 has it.
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+fn verifications() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some(PathBuf::from("/var/lib/gpu-ledger/verifications"));
+    }
+    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let state = std::env::var_os("XDG_STATE_HOME").and_then(absolute);
+    let home = || Some(std::env::var_os("HOME").and_then(absolute)?.join(".local/state"));
+    state.or_else(home).map(|state| state.join("gpu-ledger/verifications"))
 }
 
 /// A time beyond all lengths is the longest, and refused as such.

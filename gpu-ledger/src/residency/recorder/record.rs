@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use nix::unistd::User;
@@ -22,13 +23,15 @@ use crate::clock::Clock;
 use crate::escape::escape;
 use crate::output::complain;
 use crate::residency::events::Labels;
-use crate::residency::files::{Batch, BatchReport, Manifest, ManifestGpu};
-use crate::residency::marks::BATCHES_VARIABLE;
+use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu};
 use crate::residency::moment::Length;
 use crate::residency::settings::Settings;
-use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, VerdictLine, or_unknown};
+use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, or_unknown};
 use crate::unit::GpuUuid;
 use crate::unknown::{Observed, Unknown};
+
+/// What tells a recorded command where its batches are, parted by colons: `residency mark` reads it.
+pub const BATCHES_VARIABLE: &str = "GPU_LEDGER_RESIDENCY";
 
 /// Exit status: no driver could be asked, which fails the backend verdict.
 const STATUS_BACKEND_FAILED: u8 = 3;
@@ -109,7 +112,9 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
     }
     if let Some(user) = &options.run_as {
         for batch in &batches {
-            batch.give_marks_to(user.uid.as_raw())?;
+            // Phases are marked by the command, which is another's.
+            let owner = rustix::fs::Uid::from_raw(user.uid.as_raw());
+            rustix::fs::chown(batch.folder().join(MARKS), Some(owner), None)?;
         }
     }
     let may_look = in_initial_pid_namespace().is_ok_and(|is_initial| is_initial);
@@ -118,7 +123,9 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
         complain(&format!("names come from procfs, while a process lives: {why}"));
     }
     let uuids: Vec<GpuUuid> = gpus.iter().map(|gpu| gpu.facts.uuid.clone()).collect();
-    let recorded = iterations(&options, &door.library, &uuids, &mut batches, &mut people).await;
+    let backend = backend(&door.facts);
+    let recorded =
+        iterations(&options, (&door.library, backend), &uuids, &mut batches, &mut people).await;
     // The last reference may not be let go on this thread: shutting down is a driver call too.
     let library = door.library;
     std::thread::Builder::new().name("nvml-close".to_owned()).spawn(move || drop(library))?;
@@ -206,10 +213,7 @@ fn manifest(
         ..ManifestGpu::new(facts.uuid.clone())
     };
     let mut manifest = Manifest::new(options.clock.now(), described, options.settings.clone());
-    manifest.seed.gpu_telemetry_backend = Some(match driver.kind {
-        DriverKind::Real => Backend::DirectNvml,
-        DriverKind::Simulated => Backend::Simulated,
-    });
+    manifest.seed.gpu_telemetry_backend = Some(backend(driver));
     manifest.clock_sync = harness.clock_sync;
     manifest.boot_id.clone_from(&harness.boot_id);
     manifest.kernel.clone_from(&harness.kernel);
@@ -222,6 +226,13 @@ fn manifest(
     manifest.harness_verified = id.as_ref().is_some_and(|id| verifications.holds(id));
     manifest.harness_verification_id = id.filter(|_| manifest.harness_verified);
     manifest
+}
+
+const fn backend(driver: &DriverFacts) -> Backend {
+    match driver.kind {
+        DriverKind::Real => Backend::DirectNvml,
+        DriverKind::Simulated => Backend::Simulated,
+    }
 }
 
 /// The command's words, without its secrets.
@@ -237,7 +248,7 @@ fn shown(argv: &[OsString]) -> Vec<String> {
 /// Records every iteration that is wanted, as long as nothing ends it.
 async fn iterations(
     options: &RecordOptions,
-    library: &Arc<Library>,
+    (library, backend): (&Arc<Library>, Backend),
     uuids: &[GpuUuid],
     batches: &mut [Batch],
     people: &mut People,
@@ -245,6 +256,7 @@ async fn iterations(
     let mut progress = Progress::new(uuids.len(), options.settings.cap, options.duration);
     let folders: Vec<PathBuf> = batches.iter().map(|batch| batch.folder().to_path_buf()).collect();
     let folders = std::env::join_paths(&folders)?;
+    let commands = AtomicU64::new(0);
     let mut last = Outcome { interrupted: false, command_status: None };
     for labels in &options.iterations {
         progress.begin();
@@ -260,14 +272,16 @@ async fn iterations(
             environment: environment(&folders, labels),
             clock: &options.clock,
             call_deadline: options.call_deadline,
+            backend,
+            commands: &commands,
         };
         let (endings, outcome) =
             window::run(&plan, library, lanes, people, &mut progress).await?;
         last = outcome;
         let mut is_void = false;
-        for (ending, batch) in endings.into_iter().zip(&mut *batches) {
-            let report = batch.end(ending.writer, &ending.event)?;
-            is_void |= !report.voids.is_empty();
+        for ending in endings {
+            let report = ending.writer.end(ending.event)?;
+            is_void |= !report.verdict.data.is_empty();
         }
         if outcome.interrupted || (is_void && options.on_void == OnVoid::Stop) {
             break;
@@ -278,15 +292,13 @@ async fn iterations(
 
 /// What the command finds: where its phases are marked, and which iteration it is.
 fn environment(folders: &OsString, labels: &Labels) -> Vec<(&'static str, OsString)> {
-    let mut environment = vec![(BATCHES_VARIABLE, folders.clone())];
     let labels = [
-        ("GPU_LEDGER_CONFIG", &labels.config),
-        ("GPU_LEDGER_CONTEXT", &labels.context),
-        ("GPU_LEDGER_ROUND", &labels.round),
+        ("GPU_LEDGER_CONFIG", labels.config.clone()),
+        ("GPU_LEDGER_CONTEXT", labels.context.clone()),
+        ("GPU_LEDGER_ROUND", labels.round.map(|round| round.to_string())),
     ];
-    let labels = labels.into_iter().filter_map(|(name, label)| Some((name, label.clone()?.into())));
-    environment.extend(labels);
-    environment
+    let labels = labels.into_iter().filter_map(|(name, label)| Some((name, label?.into())));
+    labels.chain([(BATCHES_VARIABLE, folders.clone())]).collect()
 }
 
 /// An acceptance run that passed stands for every batch of the same harness.
@@ -304,15 +316,8 @@ fn page(reports: &[BatchReport], outcome: Outcome, acceptance: bool) -> String {
     let mut lines = Vec::new();
     for report in reports {
         lines.push(format!("batch {}", report.folder.display()));
-        lines.push(
-            VerdictLine {
-                verdict: &report.verdict,
-                max_sample_age: report.max_sample_age,
-                supremum: report.supremum,
-                cap: report.manifest.settings.cap,
-            }
-            .to_string(),
-        );
+        lines.push(report.line());
+        lines.extend(report.troubles.iter().map(ToString::to_string));
     }
     if let Some(status) = outcome.command_status.filter(|status| *status != 0) {
         lines.push(format!("the command ended with status {status}"));
@@ -326,7 +331,7 @@ fn page(reports: &[BatchReport], outcome: Outcome, acceptance: bool) -> String {
 
 /// `ACCEPTANCE points=41/41 samples=… max_sample_age_ms=… sup_ms=… cap_ms=… recoveries=… -> VERIFIED`.
 fn acceptance_line(report: &BatchReport) -> String {
-    let verdict = &report.verdict;
+    let (verdict, summary) = (&report.verdict, &report.summary);
     let came_to = if verdict.accepted() {
         "VERIFIED".to_owned()
     } else {
@@ -345,13 +350,13 @@ fn acceptance_line(report: &BatchReport) -> String {
         |count: Option<u64>| count.map_or_else(|| "UNKNOWN".to_owned(), |count| count.to_string());
     format!(
         "ACCEPTANCE points={}/{} samples={} max_sample_age_ms={} sup_ms={} cap_ms={} recoveries={} -> {came_to}",
-        report.points_available,
-        or_unknown_count(report.points_required),
-        report.samples,
-        or_unknown(report.max_sample_age),
-        or_unknown(report.supremum),
-        report.manifest.settings.cap.0 / 1_000_000,
-        report.recoveries,
+        summary.points_available,
+        summary.points_required,
+        summary.gpu_sample_count,
+        or_unknown(summary.max_sample_age_ms),
+        or_unknown(summary.max_sample_age_sup_ms),
+        summary.sample_age_cap_ms.0 / 1_000_000,
+        or_unknown_count(summary.seed.gpu_deadline_recovery_count),
     )
 }
 

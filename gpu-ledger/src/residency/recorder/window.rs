@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::unistd::User;
@@ -22,11 +23,12 @@ use crate::accounting::nvml::Library;
 use crate::clock::Clock;
 use crate::observer::DRAIN_INTERVAL;
 use crate::residency::events::{EndCause, Event};
-use crate::residency::files::IterationWriter;
+use crate::residency::files::{FilesError, IterationWriter};
 use crate::residency::moment::Length;
 use crate::residency::probe::{self, Ended, Ran, Wanted};
 use crate::residency::sample::Sample;
 use crate::residency::settings::Settings;
+use crate::residency::verdict::Backend;
 use crate::session::interrupts::Interrupts;
 use crate::session::launch;
 use crate::unit::{BootNs, GpuUuid};
@@ -55,6 +57,10 @@ pub struct Plan<'options> {
     pub clock: &'options Clock,
     /// A driver call that takes longer is told.
     pub call_deadline: Duration,
+    /// Who is asked.
+    pub backend: Backend,
+    /// How often the user's command was started so far, in all windows.
+    pub commands: &'options AtomicU64,
 }
 
 /// What a thread tells, and of which GPU.
@@ -83,13 +89,29 @@ struct Lane {
     ended: Option<(BootNs, EndCause)>,
     stuck_told: Option<BootNs>,
     /// Rows that no room was left for.
-    refused: Arc<std::sync::atomic::AtomicU64>,
+    refused: Arc<AtomicU64>,
 }
 
 impl Lane {
     /// Whether nothing more is to come.
     const fn is_over(&self) -> bool {
         self.over.is_some()
+    }
+
+    /// Notes what could not be written; the window ends by it.
+    fn keep(&mut self, written: Result<(), FilesError>, now: BootNs) {
+        if let Err(error) = written
+            && !matches!(self.ended, Some((_, EndCause::NotWritten)))
+        {
+            tracing::error!(%error, "the window ends: its rows cannot be written");
+            self.ended = Some((now, EndCause::NotWritten));
+            self.stop.ask();
+        }
+    }
+
+    fn event(&mut self, event: &Event, now: BootNs) {
+        let written = self.writer.event(event);
+        self.keep(written, now);
     }
 
     /// When the probe in flight began, where one is.
@@ -100,7 +122,7 @@ impl Lane {
         self.watch.in_flight().map(|flight| flight.since.boot)
     }
 
-    fn end(self, now: BootNs, duration: Option<Length>) -> Ending {
+    fn end(mut self, now: BootNs, plan: &Plan<'_>) -> Ending {
         let in_flight_since_ns = self.in_flight_since();
         let (at_ns, cause) = match (self.ended, self.over) {
             (_, Some(Ran { ended: Ended::Lost, at, .. })) => (at, EndCause::DeviceLost),
@@ -113,12 +135,16 @@ impl Lane {
             (None, None) => (now, EndCause::NoFirstSample),
         };
         let window = match cause {
-            EndCause::Duration => duration,
+            EndCause::Duration => plan.duration,
             EndCause::NoFirstSample => None,
             _ => self.t0.and_then(|t0| at_ns.since(t0)).map(Length),
         };
         let window = window.filter(|_| self.t0.is_some());
-        let rows_not_written = self.refused.load(std::sync::atomic::Ordering::Acquire);
+        // Programs that were started beside the user's own: a count, not a promise.
+        let subprocesses = launch::started().saturating_sub(plan.commands.load(Ordering::Acquire));
+        let backend = plan.backend;
+        self.event(&Event::Backend { at_ns: now, backend, subprocesses }, now);
+        let rows_not_written = self.refused.load(Ordering::Acquire);
         let event = Event::End {
             at_ns,
             cause,
@@ -185,13 +211,13 @@ pub async fn run(
         command_status: None,
         ended_at: None,
     };
-    window.anchor()?;
+    window.anchor();
     window.watch(progress).await?;
-    window.anchor()?;
+    window.anchor();
     let outcome =
         Outcome { interrupted: window.interrupted, command_status: window.command_status };
     let now = plan.clock.boot();
-    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan.duration));
+    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan));
     Ok((endings.collect(), outcome))
 }
 
@@ -200,13 +226,13 @@ pub async fn run(
 struct Teller {
     gpu: usize,
     sender: mpsc::Sender<Told>,
-    refused: Arc<std::sync::atomic::AtomicU64>,
+    refused: Arc<AtomicU64>,
 }
 
 impl Teller {
     fn tell(&self, what: What) {
         if self.sender.try_send(Told { gpu: self.gpu, what }).is_err() {
-            self.refused.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            self.refused.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
@@ -281,13 +307,13 @@ impl Window<'_> {
                     }
                 }
                 _ = tick.tick() => {
-                    self.anchor()?;
-                    self.flush()?;
+                    self.anchor();
+                    self.flush();
                     progress.show(self.plan.clock.boot());
                 }
                 _ = drain.tick() => self.people.advance(),
                 _ = pace.tick() => {
-                    self.note_stuck()?;
+                    self.note_stuck();
                     if self.is_patience_over() {
                         break;
                     }
@@ -305,7 +331,7 @@ impl Window<'_> {
     fn take(&mut self, told: Told, progress: &mut Progress) -> anyhow::Result<()> {
         let Some(lane) = self.lanes.get_mut(told.gpu) else { return Ok(()) };
         match told.what {
-            What::Event(event) => lane.writer.event(&event)?,
+            What::Event(event) => lane.event(&event, self.plan.clock.boot()),
             What::Over(Ok(ran)) => {
                 lane.over = Some(ran);
                 lane.stop.ask();
@@ -320,11 +346,13 @@ impl Window<'_> {
             }
             What::Sample(sample) => {
                 self.people.advance();
+                let now = self.plan.clock.boot();
                 for event in self.people.news(&sample, &mut lane.known) {
-                    lane.writer.event(&event)?;
+                    lane.event(&event, now);
                 }
                 progress.sample(told.gpu, &sample);
-                lane.writer.sample(&sample)?;
+                let written = lane.writer.sample(&sample);
+                lane.keep(written, now);
                 if let (None, Some(landed)) = (lane.t0, sample.landed_at_ns) {
                     lane.t0 = Some(landed);
                     let stop = lane.stop.clone();
@@ -342,7 +370,7 @@ impl Window<'_> {
         gpu: usize,
         t0: BootNs,
         stop: Stop,
-        refused: Arc<std::sync::atomic::AtomicU64>,
+        refused: Arc<AtomicU64>,
     ) -> anyhow::Result<()> {
         let teller = Teller { gpu, sender: self.sender.clone(), refused };
         let (clock, grid) = (self.plan.clock.clone(), (t0, self.plan.settings.timeline_period));
@@ -371,6 +399,7 @@ impl Window<'_> {
         } else {
             let plan = self.plan;
             self.child = Some(launch::start(plan.argv, plan.run_as, &plan.environment)?);
+            plan.commands.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
     }
@@ -384,7 +413,7 @@ impl Window<'_> {
         let at_ns = self.plan.clock.boot();
         for lane in &mut self.lanes {
             let (status, signal) = (status.code(), status.signal());
-            lane.writer.event(&Event::CommandEnded { at_ns, status, signal })?;
+            lane.event(&Event::CommandEnded { at_ns, status, signal }, at_ns);
         }
         self.end(EndCause::CommandEnded);
         Ok(())
@@ -422,7 +451,7 @@ impl Window<'_> {
         self.ended_at.is_some_and(|ended| ended.elapsed() >= PATIENCE)
     }
 
-    fn note_stuck(&mut self) -> anyhow::Result<()> {
+    fn note_stuck(&mut self) {
         let at_ns = self.plan.clock.boot();
         let deadline = u64::try_from(self.plan.call_deadline.as_nanos()).unwrap_or(u64::MAX);
         for lane in &mut self.lanes {
@@ -430,26 +459,26 @@ impl Window<'_> {
             let is_late = at_ns.since(begin_ns).is_some_and(|flight| flight > deadline);
             if is_late && lane.stuck_told != Some(begin_ns) {
                 lane.stuck_told = Some(begin_ns);
-                lane.writer.event(&Event::Stuck { at_ns, begin_ns })?;
+                lane.event(&Event::Stuck { at_ns, begin_ns }, at_ns);
             }
         }
-        Ok(())
     }
 
-    fn anchor(&mut self) -> anyhow::Result<()> {
+    fn anchor(&mut self) {
         let now = self.plan.clock.now();
         let anchor = Event::Anchor { boot_ns: now.boot, mono_ns: now.mono_ns, wall_us: now.wall };
-        for lane in self.lanes.iter_mut().filter(|lane| !lane.is_over()) {
-            lane.writer.event(&anchor)?;
+        // Of ended ones too: a window's end lies between two anchors.
+        for lane in &mut self.lanes {
+            lane.event(&anchor, now.boot);
         }
-        Ok(())
     }
 
-    fn flush(&mut self) -> anyhow::Result<()> {
+    fn flush(&mut self) {
+        let now = self.plan.clock.boot();
         for lane in &mut self.lanes {
-            lane.writer.flush()?;
+            let written = lane.writer.flush();
+            lane.keep(written, now);
         }
-        Ok(())
     }
 
     /// A window may end before its command: that is the user's, and is waited for.

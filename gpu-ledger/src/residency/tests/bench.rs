@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::residency::counts::DeadlineCounts;
 use crate::residency::events::{ClockFold, EndCause};
 use crate::residency::moment::Length;
 use crate::residency::probe::{self, Instrument, Ran, Ticker, Wanted};
@@ -12,23 +13,23 @@ use crate::residency::tally::{Ending, Figures, Tally};
 use crate::residency::verdict::Void;
 use crate::unit::BootNs;
 
-pub(super) const MS: u64 = 1_000_000;
+pub(in crate::residency) const MS: u64 = 1_000_000;
 
 /// Where the virtual clock begins: not at 0, which hides sums that forget it.
-pub(super) const BOOT: u64 = 1_000_000 * MS;
+pub(in crate::residency) const BOOT: u64 = 1_000_000 * MS;
 
 /// Time that passes where it is told to.
 #[derive(Clone, Debug)]
-pub(super) struct VirtualClock {
+pub(in crate::residency) struct VirtualClock {
     now: Rc<Cell<u64>>,
     /// How late the n-th wake-up is, in ns; the last one for all that follow.
     wake: Vec<u64>,
     waits: usize,
-    pub(super) stop_at: Option<u64>,
+    pub(in crate::residency) stop_at: Option<u64>,
 }
 
 impl VirtualClock {
-    pub(super) fn new(wake_ms: &[u64]) -> Self {
+    pub(in crate::residency) fn new(wake_ms: &[u64]) -> Self {
         let wake = wake_ms.iter().map(|ms| ms * MS).collect();
         Self { now: Rc::new(Cell::new(BOOT)), wake, waits: 0, stop_at: None }
     }
@@ -57,30 +58,34 @@ impl Ticker for VirtualClock {
 
 /// In which order fields are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(in crate::residency) enum Order {
     MemoryLast,
     MemoryFirst,
 }
 
 /// How long each call takes: utilization, power, temperature, memory.
-pub(super) type Latencies = [u64; 4];
+pub(in crate::residency) type Latencies = [u64; 4];
 
 /// A driver that takes as long as it is told to.
 #[derive(Debug)]
-pub(super) struct Paced {
-    pub(super) clock: VirtualClock,
+pub(in crate::residency) struct Paced {
+    pub(in crate::residency) clock: VirtualClock,
     /// Of the n-th pass, in ns; the last one for all that follow.
-    pub(super) latencies: Vec<Latencies>,
-    pub(super) order: Order,
+    pub(in crate::residency) latencies: Vec<Latencies>,
+    pub(in crate::residency) order: Order,
     passes: usize,
     /// Which calls were made, in order.
-    pub(super) calls: Vec<&'static str>,
+    pub(in crate::residency) calls: Vec<&'static str>,
     /// How memory answers in the n-th pass; ok where it says nothing.
-    pub(super) memory_status: Vec<Status>,
+    pub(in crate::residency) memory_status: Vec<Status>,
 }
 
 impl Paced {
-    pub(super) fn new(clock: &VirtualClock, latencies_ms: &[Latencies], order: Order) -> Self {
+    pub(in crate::residency) fn new(
+        clock: &VirtualClock,
+        latencies_ms: &[Latencies],
+        order: Order,
+    ) -> Self {
         let latencies = latencies_ms.iter().map(|pass| pass.map(|ms| ms * MS)).collect();
         let clock = clock.clone();
         Self { clock, latencies, order, passes: 0, calls: Vec::new(), memory_status: Vec::new() }
@@ -133,7 +138,7 @@ impl Instrument for Paced {
 
 /// Which loop is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sampler {
+pub(in crate::residency) enum Sampler {
     /// The product's own.
     CatchUp,
     /// Waits for the next grid point after every pass.
@@ -144,21 +149,21 @@ pub(super) enum Sampler {
 
 /// What a run on the virtual clock gave.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) samples: Vec<Sample>,
-    pub(super) counts: crate::residency::counts::DeadlineCounts,
-    pub(super) ran: Option<Ran>,
+pub(in crate::residency) struct Outcome {
+    pub(in crate::residency) samples: Vec<Sample>,
+    pub(in crate::residency) counts: DeadlineCounts,
+    pub(in crate::residency) ran: Option<Ran>,
 }
 
 impl Outcome {
     /// From one beginning to the next, in ms.
-    pub(super) fn gaps(&self) -> Vec<u64> {
+    pub(in crate::residency) fn gaps(&self) -> Vec<u64> {
         let begins: Vec<u64> = self.samples.iter().map(|sample| sample.begin_ns.0).collect();
         begins.windows(2).map(|pair| (pair[1] - pair[0]) / MS).collect()
     }
 
     /// From one landing to the next, in ms.
-    pub(super) fn stamps(&self) -> Vec<u64> {
+    pub(in crate::residency) fn stamps(&self) -> Vec<u64> {
         let stamps: Vec<u64> =
             self.samples.iter().map(|sample| sample.sample_timestamp_ns.0).collect();
         stamps.windows(2).map(|pair| (pair[1] - pair[0]) / MS).collect()
@@ -166,14 +171,14 @@ impl Outcome {
 }
 
 /// Runs one of them for `duration_ms` from T0.
-pub(super) fn run(
+pub(in crate::residency) fn run(
     sampler: Sampler,
     period_ms: u64,
     duration_ms: u64,
     clock: &VirtualClock,
     paced: &mut Paced,
 ) -> Outcome {
-    let mut samples = Vec::new();
+    let mut taken = Vec::new();
     let mut ticker = paced.clock.clone();
     ticker.stop_at = clock.stop_at;
     let wanted = Wanted {
@@ -182,8 +187,8 @@ pub(super) fn run(
         start_timeout: Length::of_ms(10_000),
     };
     if sampler == Sampler::CatchUp {
-        let ran = probe::run(&mut ticker, paced, wanted, |sample| samples.push(sample));
-        return Outcome { samples, counts: ran.counts, ran: Some(ran) };
+        let ran = probe::run(&mut ticker, paced, wanted, |sample| taken.push(sample));
+        return Outcome { samples: taken, counts: ran.counts, ran: Some(ran) };
     }
     let period = period_ms * MS;
     let origin = ticker.now();
@@ -191,12 +196,12 @@ pub(super) fn run(
     loop {
         let begin = ticker.now();
         if t0.is_some_and(|t0| begin > BootNs(t0 + duration_ms * MS)) {
-            return Outcome { samples, counts: Default::default(), ran: None };
+            return Outcome { samples: taken, counts: DeadlineCounts::default(), ran: None };
         }
         let sample = Sample::new(k, false, begin, paced.fields());
         t0 = t0.or(sample.landed_at_ns.map(|landed| landed.0));
         let completed = sample.completed().0;
-        samples.push(sample);
+        taken.push(sample);
         k = match sampler {
             Sampler::Naive => ((completed - origin.0) / period).max(k) + 1,
             Sampler::Burst | Sampler::CatchUp => k + 1,
@@ -208,7 +213,7 @@ pub(super) fn run(
 }
 
 /// The figures of samples, as a batch of one iteration.
-pub(super) fn figures(
+pub(in crate::residency) fn figures(
     samples: &[Sample],
     settings: &Settings,
     duration_ms: u64,

@@ -2,7 +2,7 @@
 //! G12 are those of the specification that these rules were written down in.
 
 mod ablation;
-mod bench;
+pub(super) mod bench;
 mod golden;
 mod property;
 mod verdicts;

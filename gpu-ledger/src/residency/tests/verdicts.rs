@@ -148,7 +148,7 @@ fn t16_every_pair_of_verdicts_has_a_status_of_its_own() {
         verdict: &pairs[2].0,
         max_sample_age: Some(Length(712_549_000)),
         supremum: None,
-        cap: Length::of_ms(750),
+        cap: Some(Length::of_ms(750)),
     };
     assert_eq!(
         line.to_string(),

@@ -1,0 +1,42 @@
+//! `gpu-ledger residency`.
+
+mod mark;
+mod record;
+mod verify;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::clock::Clock;
+
+#[derive(Args, Debug)]
+pub(super) struct Residency {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Record curves of memory and utilization, each number with its age at the moment it is drawn at
+    Record(Box<record::Record>),
+    /// Mark in the curves being recorded that a phase begins now
+    Mark(mark::Mark),
+    /// Prove a batch: every figure and both verdicts made again from its raw samples, byte for byte
+    Verify(verify::Verify),
+}
+
+impl Residency {
+    /// Whether it opens the driver.
+    pub(super) const fn opens_driver(&self) -> bool {
+        matches!(self.command, Command::Record(_))
+    }
+
+    pub(super) fn run(self, nvml_library: Option<PathBuf>, clock: Clock) -> anyhow::Result<u8> {
+        match self.command {
+            Command::Record(record) => record.run(nvml_library, clock),
+            Command::Mark(mark) => mark.run(&clock),
+            Command::Verify(verify) => verify.run(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Batches made on the virtual clock, as they are written, changed and proven.
+
+mod accepted;
+mod cut;
+mod full;
+mod killed;
+pub(crate) mod made;
+mod rules;
+mod tampered;
+mod work;
