@@ -9,6 +9,9 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 
+use super::FilesError;
+use super::reading::Folder;
+
 /// How often one looks anew because a transaction has ended meanwhile. Each takes a disk's write, a look some
 /// hundred microseconds.
 const TRIES: usize = 16;
@@ -69,11 +72,25 @@ pub(super) struct Look<'f> {
     bytes_left: u64,
 }
 
-/// What one state of the database tells.
+/// What one state of a database below this folder tells. `None` where there is no database.
 ///
 /// # Errors
 /// Where no state of it could be read as a whole, or one was that is none.
 pub(super) fn look<T>(
+    folder: &Folder,
+    below: &str,
+    tell: impl FnMut(&mut Look<'_>) -> Result<Option<T>, Fault>,
+) -> Result<Option<T>, FilesError> {
+    let Some(file) = folder.file(below)? else { return Ok(None) };
+    let path = || folder.path(below);
+    look_into(&file, tell).map_err(|fault| match fault {
+        Fault::Unread(cause) => FilesError::Unread { path: path(), cause },
+        Fault::Form => FilesError::Form { path: path() },
+        Fault::Unsteady => FilesError::Busy { path: path() },
+    })
+}
+
+fn look_into<T>(
     file: &File,
     mut tell: impl FnMut(&mut Look<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {

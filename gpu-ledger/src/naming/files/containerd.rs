@@ -105,15 +105,19 @@ pub(super) fn tell(
 ) -> Result<Option<Told>, FilesError> {
     let roots = files.configured_folders(home, configured_root, &ROOTS, ROOT_OF_USER)?;
     let roots: Vec<&Folder> = roots.iter().collect();
-    match first(&roots, |root| of_root(root, question)) {
-        Ok(Some(told)) => Ok(Some(told)),
-        // Names without the labels would stand for a while.
-        Err(busy @ FilesError::Busy { .. }) => Err(busy),
-        nothing => match oci::tell_containerd(files, home, question)? {
-            None => nothing,
-            told => Ok(told),
-        },
-    }
+    first(&[Source::Database, Source::Bundle], |source| match source {
+        Source::Database => {
+            first(&roots, |root| bolt::look(root, DATABASE, |look| look_up(look, question)))
+        }
+        Source::Bundle => oci::tell_containerd(files, home, question),
+    })
+}
+
+/// What tells, the better first.
+#[derive(Clone, Copy)]
+enum Source {
+    Database,
+    Bundle,
 }
 
 fn configured_root(files: &Files) -> Result<Option<String>, FilesError> {
@@ -123,16 +127,6 @@ fn configured_root(files: &Files) -> Result<Option<String>, FilesError> {
     let config: Config =
         toml::from_slice(&bytes).map_err(|_| FilesError::Form { path: folder.path(name) })?;
     Ok(config.root)
-}
-
-fn of_root(root: &Folder, question: &Question) -> Result<Option<Told>, FilesError> {
-    let Some(file) = root.file(DATABASE)? else { return Ok(None) };
-    let path = || root.path(DATABASE);
-    bolt::look(&file, |look| look_up(look, question)).map_err(|fault| match fault {
-        Fault::Unread(cause) => FilesError::Unread { path: path(), cause },
-        Fault::Form => FilesError::Form { path: path() },
-        Fault::Unsteady => FilesError::Busy { path: path() },
-    })
 }
 
 /// Looks in every namespace, below `v1` (containerd 1.6, `metadata/buckets.go`).

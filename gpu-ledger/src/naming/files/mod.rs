@@ -162,7 +162,8 @@ impl Files {
     }
 }
 
-/// The first of these that tells; where none does, the first error of those that failed.
+/// The first of these that tells; where none does, the first error of those that failed. One that is being written
+/// would tell, and what another has in its place would stand for minutes: then nothing is told yet.
 fn first<T: Copy>(
     places: &[T],
     mut tell: impl FnMut(T) -> Result<Option<Told>, FilesError>,
@@ -172,6 +173,7 @@ fn first<T: Copy>(
         match tell(*place) {
             // A file without any name keeps nobody from another that has one.
             Ok(Some(told)) if told != Told::default() => return Ok(Some(told)),
+            Err(busy @ FilesError::Busy { .. }) => return Err(busy),
             Err(error) if failed.is_ok() => failed = Err(error),
             Ok(_) | Err(_) => {}
         }

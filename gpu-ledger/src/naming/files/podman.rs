@@ -1,6 +1,7 @@
-//! Podman: libpod's database, else the lists of containers-storage, which know name and image.
+//! Podman: libpod's database, SQLite's or before that bolt's, else the lists of containers-storage, which know name
+//! and image.
 //!
-//! The database is read as bytes and opened in memory: so SQLite opens no file that a user put there, makes none
+//! SQLite's is read as bytes and opened in memory: so SQLite opens no file that a user put there, makes none
 //! beside it, and takes no lock that Podman would wait for. What is being written meanwhile is read again.
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::answer::Told;
 use super::super::asked::Question;
+use super::bolt::{self, Fault, Look, Value};
 use super::reading::Folder;
 use super::{Files, FilesError, Home, first, wal};
 
@@ -45,6 +47,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const DATABASE_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of its write-ahead log, which is written back at 4 MiB unless somebody reads all the time.
 const LOG_BYTES_MAX: u64 = 32 << 20;
+/// The database before that, which later ones keep that were set up with it (podman 4.3, `libpod/runtime.go`).
+const OLD_DATABASE: &str = "libpod/bolt_state.db";
 /// Bytes of a list: some 600 a container.
 const LIST_BYTES_MAX: u64 = 4 << 20;
 /// Bytes of any one value of the database.
@@ -106,15 +110,23 @@ pub(super) fn tell(
     let stores = files.configured_folders(home, configured_store, &[STORE, RUN], STORE_OF_USER)?;
     let stores: Vec<&Folder> = stores.iter().collect();
     // The lists have no labels, so every database goes before them.
-    match first(&stores, |store| of_database(store, question)) {
-        Ok(Some(told)) => Ok(Some(told)),
-        // Names without the labels would stand for a while.
-        Err(busy @ FilesError::Busy { .. }) => Err(busy),
-        nothing => match first(&stores, |store| of_lists(store, question))? {
-            None => nothing,
-            told => Ok(told),
-        },
-    }
+    first(&[Source::Database, Source::OldDatabase, Source::Lists], |source| {
+        first(&stores, |store| match source {
+            Source::Database => of_database(store, question),
+            Source::OldDatabase => {
+                bolt::look(store, OLD_DATABASE, |look| look_up_old(look, question))
+            }
+            Source::Lists => of_lists(store, question),
+        })
+    })
+}
+
+/// What tells, the better first.
+#[derive(Clone, Copy)]
+enum Source {
+    Database,
+    OldDatabase,
+    Lists,
 }
 
 fn configured_store(files: &Files) -> Result<Option<String>, FilesError> {
@@ -170,14 +182,39 @@ fn look_up(bytes: &[u8], id: &str) -> rusqlite::Result<Option<Told>> {
     database.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
     let container: Option<Config> = noted(&database, "ContainerConfig", id)?;
     let Some(config) = container else { return Ok(None) };
-    let pod = match config.pod {
-        Some(pod) if !pod.is_empty() => noted::<PodConfig>(&database, "PodConfig", &pod)?,
+    let pod = match &config.pod {
+        Some(pod) if !pod.is_empty() => noted(&database, "PodConfig", pod)?,
         _ => None,
     };
+    Ok(Some(tell_of(config, pod)))
+}
+
+fn tell_of(config: Config, pod: Option<PodConfig>) -> Told {
     let pod = pod.unwrap_or_default();
     let told = Told { name: config.name, image: config.image, pod: pod.name, ..Told::default() };
     let told = told.with_labels(config.labels.unwrap_or_default());
-    Ok(Some(told.in_pod(pod.labels.unwrap_or_default())))
+    told.in_pod(pod.labels.unwrap_or_default())
+}
+
+/// The same from the old database (podman 4.3, `libpod/boltdb_state_internal.go`; looked at with Podman 4.3.1).
+fn look_up_old(look: &mut Look<'_>, question: &Question) -> Result<Option<Told>, Fault> {
+    let container: Option<Config> = noted_of_old(look, "ctr", question.id())?;
+    let Some(config) = container else { return Ok(None) };
+    let pod = match &config.pod {
+        Some(pod) if !pod.is_empty() => noted_of_old(look, "pod", pod)?,
+        _ => None,
+    };
+    Ok(Some(tell_of(config, pod)))
+}
+
+fn noted_of_old<T: DeserializeOwned>(
+    look: &mut Look<'_>,
+    bucket: &str,
+    id: &str,
+) -> Result<Option<T>, Fault> {
+    let found = look.below(&[bucket.as_bytes(), id.as_bytes(), b"config"])?;
+    let Some(Value::Bytes(json)) = found else { return Ok(None) };
+    serde_json::from_slice(&json).map(Some).map_err(|_| Fault::Form)
 }
 
 /// What a table has under an id. `None` where there is no such table.

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::made_bolt::{self, Made, bytes, keys};
 use super::*;
 
 /// The tables of Podman 4.8 (`libpod/sqlite_state_internal.go`) that are read here, in the mode in which SQLite has a
@@ -126,6 +127,41 @@ fn what_only_looks_like_podmans_database_is_not_run() {
             assert!(tree.asked(&format!("podman {ID}")).unwrap().is_none(), "{sql}");
         }
     }
+}
+
+/// As Podman 4.3.1 (Debian 12) keeps it.
+#[test]
+fn podman_tells_from_its_old_database() {
+    let config = format!(
+        r#"{{"spec":{{"ociVersion":"1.0.2-dev","process":{{"user":{{"uid":0,"gid":0}},"args":["/bin/sleep"],
+        "env":["TOKEN=secret"]}}}},"id":"{ID}","name":"h2","pod":"{OTHER}","rootfsImageName":"docker.io/team/demo:1.0",
+        "labels":{{"app":"of-the-image","a":"b"}}}}"#
+    );
+    let pod = format!(r#"{{"id":"{OTHER}","name":"hp","labels":{{"team":"red","app":"train"}}}}"#);
+    let one = |id: &str, config: &str| {
+        let state = bytes(r#"{"state":3}"#);
+        Made::Bucket(keys([(
+            id,
+            Made::Bucket(keys([("config", bytes(config)), ("state", state)])),
+        )]))
+    };
+    let names = Made::Inline(keys([(ID, bytes("h2")), (OTHER, bytes("hp"))]));
+    let database =
+        keys([("ctr", one(ID, &config)), ("id-registry", names), ("pod", one(OTHER, &pod))]);
+    let database = made_bolt::database(&database, 4_096, 8);
+    let store = "/var/lib/containers/storage";
+    let listed = format!(r#"[{{"id":"{ID}","names":["listed"]}}]"#);
+    let tree = Tree::new().write(&format!("{store}/vfs-containers/containers.json"), &listed);
+    let path = tree.path(&format!("{store}/libpod/bolt_state.db"));
+    made_bolt::write(&path, &database);
+    let found = tree.names(&format!("podman {ID}"));
+    assert_eq!(words(&found), ["h2", "docker.io/team/demo:1.0", "-", "-", "hp", "-"]);
+    assert_eq!((found.labels.len(), label(&found, "app")), (3, Some("train")));
+    assert!(!format!("{found:?}").contains("secret"));
+    // A pod is no container, and a damaged database hides no list.
+    assert!(tree.asked(&format!("podman {OTHER}")).unwrap().is_none());
+    std::fs::write(&path, &database[..8_192]).unwrap();
+    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "listed");
 }
 
 /// Podman 5 has no log: SQLite writes over the database, and what was there lies in a journal meanwhile.
