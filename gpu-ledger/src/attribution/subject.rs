@@ -87,7 +87,7 @@ pub struct ContainerNames {
     pub pod: Option<Arc<str>>,
     /// The pod's namespace.
     pub namespace: Option<Arc<str>>,
-    /// Its labels, or the pod's.
+    /// Its labels and its pod's, which go first.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 

@@ -103,10 +103,10 @@ pub(super) fn tell(
     home: &Home,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let roots = files.configured_folders(home, configured_root, &ROOTS, ROOT_OF_USER)?;
-    let roots: Vec<&Folder> = roots.iter().collect();
     first(&[Source::Database, Source::Bundle], |source| match source {
         Source::Database => {
+            let roots = files.configured_folders(home, configured_root, &ROOTS, ROOT_OF_USER)?;
+            let roots: Vec<&Folder> = roots.iter().collect();
             first(&roots, |root| bolt::look(root, DATABASE, |look| look_up(look, question)))
         }
         Source::Bundle => oci::tell_containerd(files, home, question),

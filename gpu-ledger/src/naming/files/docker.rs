@@ -16,9 +16,10 @@ const ROOTS: [&str; 2] = ["/var/lib/docker", "/var/snap/docker/common/var-lib-do
 const ROOT_OF_USER: &str = ".local/share/docker";
 /// The engine's configuration, which may name another place.
 const DAEMON_JSON: (&str, &str) = ("/etc/docker", "daemon.json");
-/// The label of a pod's container that names its sandbox, a container as any, and what an annotation is called that is
-/// kept as a label (cri-dockerd 00d31bf, `core/docker_service.go`; kubernetes 1.23, `kubelet/dockershim/helpers.go`, `annotationPrefix`).
+/// The label of a pod's container that names its sandbox, a container as any (cri-dockerd 00d31bf,
+/// `core/docker_service.go`).
 const SANDBOX: &str = "io.kubernetes.sandbox.id";
+/// What an annotation begins with that is kept as a label (kubernetes 1.23, `kubelet/dockershim/helpers.go`).
 const ANNOTATION: &str = "annotation.";
 /// Bytes of either file. A container's has some kilobytes, and its environment.
 const BYTES_MAX: u64 = 1 << 20;

@@ -281,6 +281,13 @@ fn what_is_no_such_database_is_told_and_hides_no_bundle() {
         let tree = tree.write(&bundle, &oci_config(annotations));
         assert_eq!(words(&tree.names(&format!("containerd {ID}")))[0], "trainer", "{what}");
     }
+    // So does a configuration that nobody can read.
+    let config = "/etc/containerd/config.toml";
+    let tree = holding(ROOT, &whole).write(config, "root = 5");
+    let error = tree.asked(&format!("containerd {ID}")).unwrap_err().to_string();
+    assert!(error.contains("config.toml does not have the form"), "{error}");
+    let tree = tree.write(&bundle, &oci_config(r#"{"io.kubernetes.cri.container-name":"t"}"#));
+    assert_eq!(words(&tree.names(&format!("containerd {ID}")))[0], "t");
 }
 
 /// Any byte changed, any length: no panic, no end of memory, and names that are within their bounds.
@@ -346,7 +353,7 @@ fn what_is_written_meanwhile_is_told_whole_or_not_at_all() {
             ]),
         );
         // Two places, far enough apart.
-        let first = if transaction % 2 == 0 { 2 } else { 1_000 };
+        let first = if transaction.is_multiple_of(2) { 2 } else { 1_000 };
         let mut pages = Pages::from(first, 4_096, 2);
         let root = pages.bucket(&keys);
         (pages.into_bytes(), meta(4_096, root, transaction))

@@ -122,7 +122,7 @@ fn page(kind: u16, entries: Vec<([u32; 4], Vec<u8>)>) -> Vec<u8> {
     let left = entries.len();
     for (n, (mut entry, bytes)) in entries.into_iter().enumerate() {
         // A branch has its place first, a leaf its flags.
-        let place = if kind == 1 { 0 } else { 1 };
+        let place = usize::from(kind != 1);
         entry[place] = u32::try_from((left - n) * 16 + content.len()).unwrap();
         page.extend(entry.map(u32::to_ne_bytes).concat());
         content.extend(bytes);
