@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Subject;
 use super::rules::RuleSet;
 use crate::argv::redact_word;
-use crate::escape::escape_bounded;
+use crate::escape::printable_bounded;
 
 /// Values by dimension, ascending by the dimension's word.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -217,7 +217,7 @@ pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
         Cow::Owned(safe) => String::from_utf8_lossy(&safe).into(),
     };
     let plain = value.len() <= VALUE_CHARS_MAX && !value.chars().any(crate::escape::is_unprintable);
-    if plain { value } else { escape_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
+    if plain { value } else { printable_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
 }
 
 /// A value that is not known.

@@ -282,7 +282,9 @@ impl Rule {
         let mut captures = Vec::new();
         for condition in cheapest {
             let found = condition.find(seen)?;
-            captures.extend(condition.uses.iter().cloned().zip(found.captures));
+            // What the name has no place for is cut where the name is.
+            let taken = found.captures.iter().map(|bytes| condition.key.shown(bytes, usize::MAX));
+            captures.extend(condition.uses.iter().cloned().zip(taken));
         }
         Some(Ruled { account: self.account.fill(&captures), rule: self.id })
     }
