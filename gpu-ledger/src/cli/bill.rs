@@ -63,7 +63,9 @@ pub(super) struct Bill {
     /// Only this GPU, by index, UUID or the beginning of one (may be given again)
     #[arg(long = "gpu", value_name = "GPU")]
     gpus: Vec<String>,
-    /// Only the line of this name (may be given again); the bill says what it left out
+    /// Only the line of this name, as any form of the bill shows it (may be given again); unattributed, one of its
+    /// reasons (event-lost), unclassified (by no rule) and disputed mean all such lines. The bill says what it left
+    /// out
     #[arg(long = "account", value_name = "NAME")]
     accounts: Vec<String>,
     /// What hours cost, by GPU, meter and time (default: the configured file, else /etc/gpu-ledger/prices.toml where

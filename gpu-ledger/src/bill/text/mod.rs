@@ -11,12 +11,12 @@ pub use around::left_out_words;
 use std::fmt::{self, Write as _};
 
 use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
-const NAME_WIDTH: usize = 17;
+pub(super) const NAME_WIDTH: usize = 17;
 /// Columns of a line's name where less stands beside it.
 const WIDE_NAME_WIDTH: usize = 26;
 /// Lines of one section that are shown; the rest is counted, and whole in JSON.
@@ -288,5 +288,5 @@ fn write_more(page: &mut String, lines: usize) -> fmt::Result {
 
 /// A stranger's name, safe to print.
 fn safe(name: &str) -> String {
-    escape(name.as_bytes()).to_string()
+    printable(name.as_bytes()).to_string()
 }
