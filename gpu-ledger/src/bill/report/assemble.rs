@@ -331,7 +331,7 @@ fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
         shared_ms: statement.shared,
         free_ms: statement.free,
         uncovered_ms: statement.uncovered,
-        unread_ms: gpu.unread,
+        unread_ms: gpu.unread.map_or(Ms::ZERO, Span::length),
         dead_rows_last: gpu.dead_rows_last,
         possibly_lost: possibly_lost(cut, gpu),
     }

@@ -8,7 +8,8 @@
 //! Meters are never added to each other. Held is what is booked: of a GPU whose held hours have no price in
 //! the file and whose alone hours have one, alone is. Open time is what settling would add to what is booked. Free
 //! time is what nobody held, at the price of what is booked; time that was not seen is UNKNOWN, and never
-//! free. Time asleep is not priced. Where a share policy is named, shared time is on the lines of those to whom it gives it.
+//! free. Every millisecond of a GPU stands on one line, but for those that several accounts share
+//! without a policy, those asleep, and the end that the next read will tell of. Time asleep is not priced. Where a share policy is named, shared time is on the lines of those to whom it gives it.
 
 mod asleep;
 mod divided;
@@ -36,10 +37,10 @@ pub enum State {
     Open,
     /// Nobody held the GPU.
     Free,
-    /// The GPU was not seen.
+    /// The GPU was not seen, and nobody is known to have held it.
     Uncovered,
-    /// Shared with somebody billed, and the policy gave it to a holder who never is: one in dispute, or without a
-    /// driver row.
+    /// Held by those alone who are never billed: in dispute, or without a driver row. Or shared with somebody billed,
+    /// and the policy gave it to one of them.
     Unbilled,
     /// Shared, and the policy could not divide it.
     Undivided,

@@ -12,7 +12,7 @@ use crate::bill::{By, SharePolicy, text};
 use crate::journal::entry::OpenKind;
 use crate::prices::{Exact, Meter, MeterBasis, PriceList, parse};
 use crate::unit::Span;
-use crate::unknown::DisputeReason;
+use crate::unknown::{DisputeReason, GapCause};
 
 const HOUR: u64 = 3_600_000;
 
@@ -267,10 +267,31 @@ fn what_is_in_dispute_or_was_not_seen_has_no_price() {
         [
             "held free - 1800000 0.5000",
             "held uncovered - 3600000 uncovered",
+            // Nobody is billed for it, and free it was not.
+            "held unbilled - 5400000 1.5000",
             "held disputed ollama 1800000 disputed",
         ]
     );
     assert_eq!(found.booked.amount.unwrap().to_string(), "0.0000");
+}
+
+#[test]
+fn what_one_held_while_nobody_saw_is_on_its_line_and_on_no_other() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(4 * HOUR, Row::of("ollama", 1, HOUR, 2 * HOUR));
+    journal.settle(4 * HOUR, Row { account: NAMELESS, ..Row::of("", 2, HOUR, HOUR) });
+    journal.gap(GapCause::NvmlCallTimeout, Some(0), 0, 5 * HOUR, None);
+    journal.mark(6 * HOUR, 1);
+    let list = prices(&price("held", "1"));
+    let found = priced(&journal, span(0, 5 * HOUR), SharePolicy::Equal, &list);
+    assert_eq!(
+        told(&found),
+        [
+            "held settled ollama 5400000 1.5000",
+            "held unattributed unattributed 1800000 0.5000",
+            "held uncovered - 10800000 uncovered",
+        ]
+    );
 }
 
 #[test]
