@@ -32,6 +32,7 @@ mod pattern;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod unmatched;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,6 +42,7 @@ pub use account::ACCOUNT_CHARS_MAX;
 pub use explain::{Explanation, FAILED_MAX, Failed, Held, Matched};
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use shadow::{SHADOWED_MAX, Shadowed, Shadows};
+pub use unmatched::{HostGpu, UNMATCHED_MAX, UnmatchedGpu};
 
 use self::account::Template;
 use self::index::Index;
