@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::BillError;
 use super::table::cell_of;
+use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::calling::listed;
 use crate::escape::{escape, printable, unescape};
 use crate::unknown::{DisputeReason, NamelessReason};
@@ -138,6 +139,7 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
     let mut found = by(&|name| {
         let name_bytes = bare(name);
         name_bytes == own
+            || is_short(name, word)
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
     if let (true, Some(begin)) = (found.is_empty(), word.trim().strip_suffix(CUT)) {
@@ -152,6 +154,14 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
         });
     }
     Ok(lines)
+}
+
+/// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
+fn is_short(name: &str, word: &str) -> bool {
+    let Some(id) = id_within(name) else { return false };
+    let kept = id.len().checked_sub(name.len().saturating_sub(word.len()));
+    let kept = kept.filter(|kept| (SHORT_ID_DIGITS..id.len()).contains(kept));
+    kept.is_some_and(|kept| with_short_id(name, kept) == word)
 }
 
 #[cfg(test)]
@@ -184,6 +194,13 @@ mod tests {
         ] {
             assert_eq!(meant(word), Ok(vec![line]), "{word}");
         }
+        let ids = ["3f2a9c0d1e4baaaa", "3f2a9c0d1e4bbbbb"]
+            .map(|begin| (format!("docker {begin}{}", "0".repeat(48)), begin));
+        let by_id = |word: &str| lines(word, &ids);
+        assert_eq!(by_id("docker 3f2a9c0d1e4bb"), Ok(BTreeSet::from(["3f2a9c0d1e4bbbbb"])));
+        assert_eq!(by_id(&ids[0].0), Ok(BTreeSet::from(["3f2a9c0d1e4baaaa"])));
+        assert!(by_id("docker 3f2a9c0d1e4b").unwrap_err().to_string().contains("4baaaa"));
+        assert_eq!(by_id("docker 3f2a9c0d1e4"), Ok(BTreeSet::new()));
         for word in ["olla", "'ollama", "", "…", "nosuch…"] {
             assert_eq!(meant(word), Ok(Vec::new()), "{word}");
         }

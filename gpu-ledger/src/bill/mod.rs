@@ -26,6 +26,7 @@ mod on_gpu;
 pub mod period;
 pub mod report;
 mod share;
+mod shown;
 mod statement;
 pub mod table;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use lines::{
     UnattributedLine, bill, booked, dispute_of,
 };
 pub use share::{Divided, SharePolicy, divide};
+pub use shown::Shown;
 pub use statement::{
     AccountStatement, Holding, Kind, Parts, Statement, accrued, over_at, sharers, statement,
 };

@@ -74,7 +74,15 @@ impl Choice {
                         let id = value.split(' ').next_back().unwrap_or(value);
                         own.starts_with(id) && id.len() >= 12 || **own == *id
                     }
-                    Label::Unit => **own == **value || own.strip_suffix(".service") == Some(value),
+                    // `ollama.service (user@1000)`, or of whoever's manager.
+                    Label::Unit => {
+                        let manager = of(Label::UserManager);
+                        let named = manager.and_then(|manager| {
+                            value.strip_suffix(')')?.strip_suffix(&**manager)?.strip_suffix(" (")
+                        });
+                        let unit = named.unwrap_or(value);
+                        **own == *unit || own.strip_suffix(".service") == Some(unit)
+                    }
                     _ => **own == **value,
                 };
                 let by_name = match label {

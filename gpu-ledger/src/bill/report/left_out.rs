@@ -69,9 +69,10 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
         return Ok(());
     }
     let lines = lines(report);
-    let named = lines.iter().filter(|line| line.reason.is_none());
-    let names: Vec<(String, LineKey)> =
-        named.flat_map(|line| whole.words(*line).into_iter().map(|word| (word, *line))).collect();
+    let identified = lines.iter().filter(|line| line.reason.is_none());
+    let names: Vec<(String, LineKey)> = identified
+        .flat_map(|line| whole.words(*line).into_iter().map(|word| (word, *line)))
+        .collect();
     let called = Called::of(&ask.accounts, &names)?;
     let standing = |line: LineKey, dispute| Standing {
         nameless: line.reason,
