@@ -30,8 +30,12 @@ fn account(program: &[u8], is_ruled: bool) -> Account {
     process.see(|subject| attributor.attribute(subject).account)
 }
 
-/// What stands in the column of names.
-fn cell(line: &str) -> String {
+/// What stands in the column of names, or above it.
+fn cell(line: &str, next: Option<&&str>) -> String {
+    let is_above = next.is_some_and(|next| next.starts_with(&" ".repeat(2 + text::NAME_WIDTH)));
+    if is_above {
+        return line.get(2..).unwrap().to_owned();
+    }
     let mut width = 0;
     let chars = line.chars().skip(2).take_while(|c| {
         width += c.width().unwrap_or(0);
@@ -70,6 +74,9 @@ proptest! {
         ),
         is_ruled: bool,
     ) {
+        // Blanks alone are nothing to be seen.
+        prop_assume!(names.iter().all(|name| !name.trim_ascii().is_empty()));
+        let blanks = " ".repeat(2 + text::NAME_WIDTH);
         let mut journal = Journal::began(0, 1);
         for (pid, name) in (1..).zip(&names) {
             let account = account(name, is_ruled);
@@ -79,11 +86,13 @@ proptest! {
         let whole = bill(&journal, &[]).unwrap();
         let page = text::render(&whole);
         let (_, accounts) = page.split_once("of GPU\n").unwrap();
-        let cells = accounts.lines().filter(|line| !line.starts_with("    of "));
+        let lines: Vec<&str> = accounts.lines().filter(|line| !line.starts_with("    of ")).collect();
+        let named = (1..).zip(&lines).filter(|(_, line)| !line.starts_with(&blanks));
+        let cells = named.map(|(next, line)| cell(line, lines.get(next)));
         let rows = table::csv(&whole, false).unwrap();
         let rows: Vec<csv::StringRecord> =
             csv::Reader::from_reader(rows.as_bytes()).records().map(Result::unwrap).collect();
-        for ((line, cell), row) in whole.accounts.iter().zip(cells.map(cell)).zip(&rows) {
+        for ((line, cell), row) in whole.accounts.iter().zip(cells).zip(&rows) {
             let mut totals = Totals::default();
             totals.add(&line.account, Ms(1));
             let logged = journal_line(WallUs(0), &totals);

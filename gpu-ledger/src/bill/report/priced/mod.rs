@@ -13,10 +13,12 @@
 
 mod asleep;
 mod divided;
+mod gaps;
 mod lines;
 mod measured;
 
-pub(super) use lines::{Source, priced, totals, unknown};
+pub(super) use gaps::unknown;
+pub(super) use lines::{Source, priced, totals};
 
 use serde::Serialize;
 
@@ -117,6 +119,19 @@ pub struct Priced {
     pub booked: Sum,
     /// Of each meter and state, the lines of it. Meters are not added to each other.
     pub totals: Vec<Total>,
+    /// Prices of no GPU that the journal knows: of another host, or misspelt.
+    pub unmatched: Vec<Unmatched>,
+}
+
+/// A price of no GPU.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unmatched {
+    /// The GPU, as the price has it.
+    pub gpu: String,
+    /// The line of the file at which the price begins.
+    pub line: usize,
+    /// The GPU that is called most like it; null where none is.
+    pub nearest: Option<String>,
 }
 
 /// One line.
@@ -130,6 +145,8 @@ pub struct PricedLine {
     /// The same for people.
     #[serde(skip)]
     pub title: Option<String>,
+    /// Named by a rule; null where it is no account's.
+    pub classified: Option<bool>,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Its product name; null where no entry says.
