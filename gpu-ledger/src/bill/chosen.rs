@@ -3,7 +3,7 @@
 use super::BillError;
 use super::ledger::Ledger;
 use crate::calling::{NoSuchGpu, gpu_called, listed};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use crate::unit::GpuUuid;
 
 /// The GPUs that are meant: by index (`0`, where it enumerated last), UUID, or the beginning of one, with or
@@ -25,19 +25,14 @@ pub fn chosen_gpus(ledger: &Ledger, words: &[String]) -> Result<Vec<GpuUuid>, Bi
 }
 
 /// Refuses a name that no line of the bill has, with those there are.
-pub(super) fn refuse_unknown_lines<'a>(
-    wanted: &[String],
-    known: impl Iterator<Item = &'a str>,
-    is_called: impl Fn(&str) -> bool,
-) -> Result<(), BillError> {
-    let Some(name) = wanted.iter().find(|name| !is_called(name)) else { return Ok(()) };
+pub(super) fn no_such_line<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> BillError {
     let mut names: Vec<&str> = known.collect();
     names.sort_unstable();
     names.dedup();
-    Err(BillError::NoSuchLine {
+    BillError::NoSuchLine {
         name: escape(name.as_bytes()).to_string(),
-        known: listed(names.into_iter().map(|name| escape(name.as_bytes()).to_string())),
-    })
+        known: listed(names.into_iter().map(|name| printable(name.as_bytes()).to_string())),
+    }
 }
 
 #[cfg(test)]

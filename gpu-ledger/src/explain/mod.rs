@@ -9,7 +9,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -18,6 +18,7 @@ pub use evidence::{Driver, Explained, Nameless, Weighed, Who};
 pub use page::render;
 
 use crate::attribution::{Label, label_of};
+use crate::bill::{BillError, Called, Standing, dispute_of};
 use crate::billing::JournalFiles;
 use crate::journal::entry::{Change, Figures, SettlementFigures};
 use crate::journal::store::StoreError;
@@ -40,18 +41,29 @@ pub enum Choice {
     Id(String),
     /// Those with this label.
     Labelled(Label, String),
-    /// Those of this account.
+    /// Those that `bill --account` shows by this name.
     Account(String),
 }
 
+/// Why nothing is explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The name of an account means several.
+    #[error(transparent)]
+    Name(#[from] BillError),
+}
+
 impl Choice {
-    fn holds(&self, seq: u64, figures: &SettlementFigures, account: &Account) -> bool {
+    fn holds(&self, seq: u64, figures: &SettlementFigures, accounts: Option<&Accounts>) -> bool {
         match self {
             Self::Id(id) => {
                 let own = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
                 own.as_str() == id || seq.to_string() == *id
             }
-            Self::Account(name) => account.title() == *name || account.to_string() == *name,
+            Self::Account(_) => accounts.is_some_and(|accounts| accounts.hold(seq, figures)),
             Self::Labelled(label, value) => {
                 let of = |label| label_of(&figures.labels, label);
                 let is = |own: &Arc<str>| match label {
@@ -62,7 +74,15 @@ impl Choice {
                         let id = value.split(' ').next_back().unwrap_or(value);
                         own.starts_with(id) && id.len() >= 12 || **own == *id
                     }
-                    Label::Unit => **own == **value || own.strip_suffix(".service") == Some(value),
+                    // `ollama.service (user@1000)`, or of whoever's manager.
+                    Label::Unit => {
+                        let manager = of(Label::UserManager);
+                        let named = manager.and_then(|manager| {
+                            value.strip_suffix(')')?.strip_suffix(&**manager)?.strip_suffix(" (")
+                        });
+                        let unit = named.unwrap_or(value);
+                        **own == *unit || own.strip_suffix(".service") == Some(unit)
+                    }
                     _ => **own == **value,
                 };
                 let by_name = match label {
@@ -104,20 +124,72 @@ fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
     from_ms < period.to_ms() && period.from_ms() <= to_ms
 }
 
+/// The settlements of an account, as bills have them: after every correction and conflict.
+struct Accounts {
+    called: Called<String>,
+    moved: BTreeMap<u64, Account>,
+    conflicts: BTreeSet<u64>,
+}
+
+impl Accounts {
+    fn of(files: &JournalFiles, period: Span, word: &str) -> Result<Self, ExplainError> {
+        let mut titles: BTreeSet<String> = BTreeSet::new();
+        let (mut moved, mut conflicts) = (BTreeMap::new(), BTreeSet::new());
+        files.visit(
+            (period.from_ms(), period.to_ms()),
+            &mut |entry: &Entry| match &entry.figures {
+                Figures::Settlement(figures) if bears_on(figures, period) => {
+                    titles.insert(figures.account.title());
+                }
+                Figures::Correction(correction) => {
+                    if let Change::Account(account) = &correction.change {
+                        titles.insert(account.title());
+                        moved.insert(correction.of, account.clone());
+                    }
+                }
+                Figures::Conflict(conflict) => {
+                    conflicts.insert(conflict.of);
+                }
+                _ => {}
+            },
+        )?;
+        let names: Vec<(String, String)> =
+            titles.into_iter().map(|title| (title.clone(), title)).collect();
+        Ok(Self { called: Called::of(&[word.to_owned()], &names)?, moved, conflicts })
+    }
+
+    fn hold(&self, seq: u64, figures: &SettlementFigures) -> bool {
+        let account = self.moved.get(&seq).unwrap_or(&figures.account);
+        let conflict = self.conflicts.contains(&seq).then_some(DisputeReason::Conflict);
+        let nameless = account.unattributed();
+        let is_ruled = matches!(account, Account::Ruled { .. });
+        let standing = Standing {
+            nameless,
+            is_classified: nameless.is_none().then_some(is_ruled),
+            dispute: conflict.or_else(|| dispute_of(figures.start, figures.held, figures.dispute)),
+        };
+        self.called.holds(&account.title(), standing)
+    }
+}
+
 /// Explains the chosen settlements of a period.
 ///
 /// # Errors
-/// Those of reading the journal.
+/// Those of reading the journal; [`ExplainError::Name`] where a name means several accounts.
 pub fn explain(
     files: &JournalFiles,
     period: Span,
     choice: &Choice,
-) -> Result<Explanation, StoreError> {
+) -> Result<Explanation, ExplainError> {
+    let accounts = match choice {
+        Choice::Account(word) => Some(Accounts::of(files, period, word)?),
+        Choice::Id(_) | Choice::Labelled(..) => None,
+    };
     let mut chosen: BTreeMap<u64, Chosen> = BTreeMap::new();
     let mut more: u64 = 0;
     files.visit((period.from_ms(), period.to_ms()), &mut |entry: &Entry| match &entry.figures {
         Figures::Settlement(figures)
-            if bears_on(figures, period) && choice.holds(entry.seq, figures, &figures.account) =>
+            if bears_on(figures, period) && choice.holds(entry.seq, figures, accounts.as_ref()) =>
         {
             if chosen.len() < EXPLAINED_MAX {
                 let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
