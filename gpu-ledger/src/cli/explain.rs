@@ -9,12 +9,13 @@ use super::{STATUS_UNKNOWN, Usage, open_journal, print};
 use crate::attribution::Label;
 use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
 use crate::clock::Clock;
-use crate::explain::{Choice, explain, render};
+use crate::explain::{Choice, ExplainError, explain, render};
 use crate::rendering::json;
 use crate::unit::Span;
 
-const AFTER_HELP: &str = "ID is as bill --by process --format json has it (the first 8 of the GPU's UUID, pid, \
-startTime), or the number of the entry. Without --since and --until it is searched in the whole journal.\n\
+const AFTER_HELP: &str = "ID is as bill --by process has it (the first 8 of the GPU's UUID, pid, startTime in \
+microseconds). Its beginning, a pid or the number of an entry will do where that means one settlement; where it means \
+several they are listed. Without --since and --until it is searched in the whole journal.\n\
 Exit status: 0 every settlement found has a name, 1 failed, or none was found, 2 found, but one is without a \
 name, 64 usage.";
 
@@ -23,7 +24,7 @@ name, 64 usage.";
 #[command(after_help = AFTER_HELP)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub(super) struct Explain {
-    /// The settlement
+    /// The settlement: its id or the beginning of it, a pid, or the number of its entry
     #[arg(value_name = "ID", group = "which")]
     id: Option<String>,
     /// Settlements of this batch job
@@ -55,33 +56,40 @@ pub(super) struct Explain {
 }
 
 impl Explain {
-    pub(super) fn run(self, clock: &Clock) -> anyhow::Result<u8> {
-        let choice = [
-            self.id.map(Choice::Id),
-            self.job.map(|job| Choice::Labelled(Label::Job, job)),
-            self.pod.map(|pod| Choice::Labelled(Label::PodUid, pod)),
-            self.container.map(|one| Choice::Labelled(Label::Container, one)),
-            self.unit.map(|unit| Choice::Labelled(Label::Unit, unit)),
-            self.account.map(Choice::Account),
-        ];
-        let Some(choice) = choice.into_iter().flatten().next() else {
-            return Err(
-                Usage("give the ID of a settlement, or --job, --pod, --account".into()).into()
-            );
-        };
+    pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
+        let choice = self.choice().map_err(refused)?;
         let span = span(self.since, self.until, clock)?;
         let files = open_journal(&self.place)?;
-        let explanation = explain(&files, span, &choice)?;
-        if explanation.settlements.is_empty() {
-            anyhow::bail!(
-                "no settlement is such (what still runs settles when it ends, and `gpu-ledger status` shows it); `gpu-ledger bill --by process --period all --format json` lists their ids"
-            );
-        }
+        let explanation = explain(&files, span, &choice).map_err(refused)?;
         let page = if self.json { json(&explanation)? } else { render(&explanation) };
         print(&page)?;
         let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
         Ok(if is_nameless { STATUS_UNKNOWN } else { 0 })
     }
+}
+
+impl Explain {
+    fn choice(&mut self) -> Result<Choice, ExplainError> {
+        if let Some(id) = &self.id {
+            return Choice::id(id);
+        }
+        let labelled = [
+            (Label::Job, self.job.take()),
+            (Label::PodUid, self.pod.take()),
+            (Label::Container, self.container.take()),
+            (Label::Unit, self.unit.take()),
+        ];
+        let labelled = labelled.into_iter().find_map(|(label, name)| Some((label, name?)));
+        match (labelled, self.account.take()) {
+            (Some((label, name)), _) => Choice::labelled(label, name),
+            (None, account) => Choice::account(account.unwrap_or_default()),
+        }
+    }
+}
+
+/// What has to be typed otherwise, as such.
+fn refused(error: ExplainError) -> anyhow::Error {
+    if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
 }
 
 /// From `since` to `until`; without either, all that there is, also what a clock that was set back calls the future.

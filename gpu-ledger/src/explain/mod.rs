@@ -4,26 +4,27 @@
 //! ([`render`]). May touch: the journal's files, through [`JournalFiles`]. May not: attribute anew, or leave
 //! out what speaks against it.
 
+mod choice;
 mod evidence;
 mod page;
+mod sought;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+pub use choice::{Choice, IdWord};
 pub use evidence::{Driver, Explained, Nameless, Weighed, Who};
 pub use page::render;
 
-use crate::attribution::{Label, label_of};
+use self::sought::Sought;
 use crate::billing::JournalFiles;
-use crate::journal::entry::{Change, Figures, SettlementFigures};
+use crate::journal::entry::SettlementFigures;
 use crate::journal::store::StoreError;
 use crate::journal::{Digest, Entry};
-use crate::settlement::{Account, SettlementId};
-use crate::unit::{Span, WallUs};
+use crate::unit::Span;
 use crate::unknown::DisputeReason;
 
 /// Settlements that are explained at once; further ones are counted.
@@ -33,46 +34,50 @@ pub const FORMAT: &str = "gpu-ledger-explain";
 /// Its version.
 pub const VERSION: u32 = 1;
 
-/// Which settlements.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Choice {
-    /// The one of this id, or of this number in the journal.
-    Id(String),
-    /// Those with this label.
-    Labelled(Label, String),
-    /// Those of this account.
-    Account(String),
+/// Why nothing is explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// No id begins like that.
+    #[error(
+        "{word:?} is no id of a settlement: one is the first 8 of the GPU's UUID, the pid and startTime in \
+         microseconds, as in 0a2b3c4d-4711-1795996800001000; its beginning, a pid or the number of an entry will do \
+         where that means one"
+    )]
+    NoId {
+        /// What was typed, safe to print.
+        word: String,
+    },
+    /// An option without a name.
+    #[error(
+        "--{option} is empty; give the name of one, as `gpu-ledger bill --by {option}` has them, or the ID of a \
+         settlement"
+    )]
+    Empty {
+        /// Which.
+        option: &'static str,
+    },
+    /// It means more than one.
+    #[error("{what}")]
+    Several {
+        /// Which.
+        what: String,
+    },
+    /// There is none.
+    #[error("{what}")]
+    None {
+        /// What was looked for, and what there is.
+        what: String,
+    },
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
-impl Choice {
-    fn holds(&self, seq: u64, figures: &SettlementFigures, account: &Account) -> bool {
-        match self {
-            Self::Id(id) => {
-                let own = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
-                own.as_str() == id || seq.to_string() == *id
-            }
-            Self::Account(name) => account.title() == *name || account.to_string() == *name,
-            Self::Labelled(label, value) => {
-                let of = |label| label_of(&figures.labels, label);
-                let is = |own: &Arc<str>| match label {
-                    // As people write it: without the scheduler, the namespace, the rest of an id.
-                    Label::Job => **own == **value || own.split(' ').next_back() == Some(value),
-                    // `docker 3f2a9c0d1e4b` is how a bill has it.
-                    Label::Container => {
-                        let id = value.split(' ').next_back().unwrap_or(value);
-                        own.starts_with(id) && id.len() >= 12 || **own == *id
-                    }
-                    Label::Unit => **own == **value || own.strip_suffix(".service") == Some(value),
-                    _ => **own == **value,
-                };
-                let by_name = match label {
-                    Label::Container => of(Label::ContainerName),
-                    Label::PodUid => of(Label::Pod),
-                    _ => None,
-                };
-                of(*label).is_some_and(is) || by_name.is_some_and(|own| **own == **value)
-            }
-        }
+impl ExplainError {
+    /// Whether something else has to be typed.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self, Self::NoId { .. } | Self::Empty { .. } | Self::Several { .. })
     }
 }
 
@@ -97,53 +102,37 @@ struct Chosen {
     dispute: Option<DisputeReason>,
 }
 
-/// Whether it held its GPU in the period, or, without a start, was read in it.
-fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
-    let from_ms = figures.start.map_or(figures.read_at.wall.ms(), WallUs::ms);
-    let to_ms = from_ms.saturating_add(figures.held.0);
-    from_ms < period.to_ms() && period.from_ms() <= to_ms
+impl Chosen {
+    fn of(entry: &Entry, figures: &SettlementFigures) -> Self {
+        let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
+        Self { seq, hash, figures: figures.clone(), dispute }
+    }
+}
+
+/// What was read up to.
+struct ReadEnd {
+    /// Number of the last entry that was archived and is not here.
+    missing: u64,
+    /// Numbers of what is open.
+    unresolved: BTreeSet<u64>,
 }
 
 /// Explains the chosen settlements of a period.
 ///
 /// # Errors
-/// Those of reading the journal.
+/// Those of reading the journal; that there is none, or that an id means several.
 pub fn explain(
     files: &JournalFiles,
     period: Span,
     choice: &Choice,
-) -> Result<Explanation, StoreError> {
-    let mut chosen: BTreeMap<u64, Chosen> = BTreeMap::new();
-    let mut more: u64 = 0;
-    files.visit((period.from_ms(), period.to_ms()), &mut |entry: &Entry| match &entry.figures {
-        Figures::Settlement(figures)
-            if bears_on(figures, period) && choice.holds(entry.seq, figures, &figures.account) =>
-        {
-            if chosen.len() < EXPLAINED_MAX {
-                let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
-                let figures = (**figures).clone();
-                chosen.insert(seq, Chosen { seq, hash, figures, dispute });
-            } else {
-                more = more.saturating_add(1);
-            }
-        }
-        Figures::Correction(correction) => {
-            if let (Some(one), Change::Account(account)) =
-                (chosen.get_mut(&correction.of), &correction.change)
-            {
-                one.figures.account = account.clone();
-            }
-        }
-        Figures::Conflict(conflict) => {
-            if let Some(one) = chosen.get_mut(&conflict.of) {
-                one.dispute = Some(DisputeReason::Conflict);
-            }
-        }
-        _ => {}
-    })?;
-    let mut settlements = Vec::with_capacity(chosen.len());
-    for one in chosen.values() {
+) -> Result<Explanation, ExplainError> {
+    let mut sought = Sought::new(choice, period);
+    let read = files.visit((period.from_ms(), period.to_ms()), &mut |entry| sought.take(entry))?;
+    let unresolved = read.end.unresolved.keys().copied().collect();
+    let found = sought.found(&ReadEnd { missing: files.missing(), unresolved })?;
+    let mut settlements = Vec::with_capacity(found.chosen.len());
+    for one in found.chosen.values() {
         settlements.push(evidence::of(one, files.evidence(one.seq)?, |argv| files.argv(argv))?);
     }
-    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more })
+    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more })
 }
