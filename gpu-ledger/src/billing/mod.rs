@@ -7,11 +7,14 @@ mod journal;
 mod prices;
 mod replay;
 mod socket;
+mod why;
 
 pub use journal::JournalFiles;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
+pub(crate) use replay::process as journaled_process;
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
 pub use socket::JournalSocket;
+pub(crate) use why::Why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

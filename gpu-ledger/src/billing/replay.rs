@@ -275,7 +275,7 @@ impl Replaying<'_> {
 }
 
 /// A process as the journal has it.
-fn process(
+pub(crate) fn process(
     figures: &SettlementFigures,
     identity: &IdentityEvidence,
     argv: Option<Argv>,

@@ -1,5 +1,7 @@
 //! `gpu-ledger explain`.
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use jiff::tz::TimeZone;
@@ -9,7 +11,9 @@ use super::{STATUS_UNKNOWN, Usage, open_journal, print};
 use crate::attribution::Label;
 use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
 use crate::clock::Clock;
-use crate::explain::{Choice, ExplainError, explain, render};
+use crate::config::Rules;
+use crate::explain::{Choice, ExplainError, RulesAtHand, explain, render};
+use crate::output::complain;
 use crate::rendering::json;
 use crate::unit::Span;
 
@@ -48,6 +52,10 @@ pub(super) struct Explain {
     /// Before this moment
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     until: Option<String>,
+    /// The file of rules that was in force (default: the configured one, else /etc/gpu-ledger/rules.toml): says what
+    /// of a rule held, and which ones nearly did
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -58,9 +66,10 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
         let choice = self.choice().map_err(refused)?;
-        let span = span(self.since, self.until, clock)?;
+        let span = span(self.since.take(), self.until.take(), clock)?;
         let files = open_journal(&self.place)?;
-        let explanation = explain(&files, span, &choice).map_err(refused)?;
+        let rules = self.rules()?;
+        let explanation = explain(&files, span, &choice, rules.as_ref()).map_err(refused)?;
         let page = if self.json { json(&explanation)? } else { render(&explanation) };
         print(&page)?;
         let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
@@ -85,6 +94,27 @@ impl Explain {
             (None, account) => Choice::account(account.unwrap_or_default()),
         }
     }
+}
+
+impl Explain {
+    /// The rules that are at hand. What is told does not hang on them, so what keeps them is said beside it.
+    fn rules(&self) -> anyhow::Result<Option<RulesAtHand>> {
+        if let Some(file) = &self.rules {
+            return Ok(Some(at_hand(Rules::read(file)?)));
+        }
+        let configured = || anyhow::Ok(Rules::read_or_default(self.place.rules()?.as_deref())?);
+        match configured() {
+            Ok(rules) => Ok(Some(at_hand(rules))),
+            Err(error) => {
+                complain(&format!("what rules had to say is left out: {error:#}"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn at_hand(Rules { path: file, set }: Rules) -> RulesAtHand {
+    RulesAtHand { file, set }
 }
 
 /// What has to be typed otherwise, as such.

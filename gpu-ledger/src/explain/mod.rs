@@ -1,11 +1,13 @@
 //! Why a settlement stands where it does: everything that it rests on, or what would have named it.
 //!
 //! Purpose: what the journal says of chosen settlements, as a value ([`Explanation`]) and for people
-//! ([`render`]). May touch: the journal's files, through [`JournalFiles`]. May not: attribute anew, or leave
-//! out what speaks against it.
+//! ([`render`]). May touch: the journal's files, through [`JournalFiles`]. May not: put
+//! anything on another account than it is booked on, or leave out what speaks against it.
 
 mod choice;
 mod evidence;
+mod grounds;
+mod nameless;
 mod page;
 mod sought;
 #[cfg(test)]
@@ -16,14 +18,17 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 pub use choice::{Choice, IdWord};
-pub use evidence::{Driver, Explained, Nameless, Weighed, Who};
+pub use evidence::{Driver, Explained, Group, Who};
+pub use grounds::{NEAR_MAX, Near, RulesAtHand, Ruling};
+pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 
 use self::sought::Sought;
 use crate::billing::JournalFiles;
+use crate::clock::Stamp;
+use crate::journal::Digest;
 use crate::journal::entry::SettlementFigures;
 use crate::journal::store::StoreError;
-use crate::journal::{Digest, Entry};
 use crate::unit::Span;
 use crate::unknown::DisputeReason;
 
@@ -100,13 +105,8 @@ struct Chosen {
     hash: Digest,
     figures: SettlementFigures,
     dispute: Option<DisputeReason>,
-}
-
-impl Chosen {
-    fn of(entry: &Entry, figures: &SettlementFigures) -> Self {
-        let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
-        Self { seq, hash, figures: figures.clone(), dispute }
-    }
+    /// When the agent that booked it began to watch; `None` where no entry says.
+    began: Option<Stamp>,
 }
 
 /// What was read up to.
@@ -117,7 +117,8 @@ struct ReadEnd {
     unresolved: BTreeSet<u64>,
 }
 
-/// Explains the chosen settlements of a period.
+/// Explains the chosen settlements of a period. `rules`: those at hand; what is told of rules are those that were in
+/// force, where these are the same.
 ///
 /// # Errors
 /// Those of reading the journal; that there is none, or that an id means several.
@@ -125,6 +126,7 @@ pub fn explain(
     files: &JournalFiles,
     period: Span,
     choice: &Choice,
+    rules: Option<&RulesAtHand>,
 ) -> Result<Explanation, ExplainError> {
     let mut sought = Sought::new(choice, period);
     let read = files.visit((period.from_ms(), period.to_ms()), &mut |entry| sought.take(entry))?;
@@ -132,7 +134,7 @@ pub fn explain(
     let found = sought.found(&ReadEnd { missing: files.missing(), unresolved })?;
     let mut settlements = Vec::with_capacity(found.chosen.len());
     for one in found.chosen.values() {
-        settlements.push(evidence::of(one, files.evidence(one.seq)?, |argv| files.argv(argv))?);
+        settlements.push(evidence::of(one, files.why(one.seq)?, rules));
     }
     Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more })
 }

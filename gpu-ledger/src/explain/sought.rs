@@ -6,10 +6,11 @@ use std::fmt::{self, Write as _};
 use super::choice::{Choice, Choosable, Closeness};
 use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
 use crate::calling::listed;
+use crate::clock::Stamp;
 use crate::escape::escape;
 use crate::journal::Entry;
 use crate::journal::entry::{
-    Change, Correction, Figures, OpenFigures, OpenKind, SettlementFigures,
+    Change, Correction, CoverageEdge, Figures, OpenFigures, OpenKind, SettlementFigures,
 };
 use crate::likeness::nearest;
 use crate::rendering::{clip, rfc3339};
@@ -36,6 +37,7 @@ pub(super) struct Sought<'c> {
     /// What else there is, as far as it may be what was meant.
     near: BTreeSet<String>,
     open: BTreeMap<u64, Open>,
+    began: Option<Stamp>,
     settlements: u64,
     /// Earliest start and latest end.
     bounds: Option<(WallUs, WallUs)>,
@@ -59,6 +61,7 @@ impl<'c> Sought<'c> {
             more: 0,
             near: BTreeSet::new(),
             open: BTreeMap::new(),
+            began: None,
             settlements: 0,
             bounds: None,
         }
@@ -71,6 +74,7 @@ impl<'c> Sought<'c> {
             }
             Figures::Open(open) => self.open(entry.seq, open),
             Figures::Correction(correction) => self.correction(correction),
+            Figures::Coverage(CoverageEdge::Began { at, .. }) => self.began = Some(*at),
             Figures::Conflict(conflict) => {
                 if let Some(one) = self.chosen.get_mut(&conflict.of) {
                     one.dispute = Some(DisputeReason::Conflict);
@@ -98,7 +102,9 @@ impl<'c> Sought<'c> {
                     self.more = 0;
                 }
                 if self.chosen.len() < EXPLAINED_MAX {
-                    self.chosen.insert(entry.seq, Chosen::of(entry, figures));
+                    let (seq, hash, began) = (entry.seq, entry.hash, self.began);
+                    let (figures, dispute) = (figures.clone(), figures.dispute);
+                    self.chosen.insert(seq, Chosen { seq, hash, figures, dispute, began });
                 } else {
                     self.more = self.more.saturating_add(1);
                 }

@@ -1,1 +1,3 @@
 mod choice;
+mod made;
+mod pages;
