@@ -16,8 +16,8 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
-use crate::metrics::GapCount;
 use crate::metrics::health::{Health, JournalLack, Vitals};
+use crate::metrics::{GapCount, LastGap};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
@@ -71,13 +71,35 @@ pub(crate) struct GapSum {
     pub(crate) cause: GapCause,
     pub(crate) count: u64,
     pub(crate) length_ms: Ms,
+    /// Events or rows that were lost in them; null where that is not known of each.
+    pub(crate) size: Option<u64>,
+    /// The last one.
+    pub(crate) last: Option<LastGapStatus>,
+}
+
+/// The last gap of a cause.
+#[derive(Serialize, Debug)]
+pub(crate) struct LastGapStatus {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) size: Option<u64>,
 }
 
 impl GapSum {
     fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
-        let gaps = gaps.iter();
-        gaps.map(|(cause, gap)| Self { cause: *cause, count: gap.count, length_ms: gap.length })
-            .collect()
+        let last = |last: LastGap| LastGapStatus {
+            from: rfc3339(last.from),
+            to: rfc3339(last.to),
+            size: last.size,
+        };
+        let gaps = gaps.iter().map(|(cause, gap)| Self {
+            cause: *cause,
+            count: gap.count,
+            length_ms: gap.length,
+            size: gap.size,
+            last: gap.last.map(last),
+        });
+        gaps.collect()
     }
 }
 

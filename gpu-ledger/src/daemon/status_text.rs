@@ -94,7 +94,11 @@ fn write_journal_gaps(page: &mut Page, status: &Value) {
     }
     let words = gaps.into_iter().map(|gap| {
         let (count, cause) = (word(gap.get("count")), word(gap.get("cause")));
-        format!("{count} {cause} ({})", time(gap.get("length_ms")))
+        let lost = gap.get("size").and_then(Value::as_u64);
+        let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();
+        let last = gap.pointer("/last/to").and_then(Value::as_str);
+        let last = last.map(|last| format!(", the last until {}", safe(last))).unwrap_or_default();
+        format!("{count} {cause} ({}{lost}{last})", time(gap.get("length_ms")))
     });
     page.wrapped("  gaps in the journal: ", &words.collect::<Vec<_>>().join(", "));
 }
@@ -248,8 +252,14 @@ mod tests {
                 "began": when, "until": when, "event_gaps": 12_345, "events_lost": null,
                 "device_touch_off_because": name,
                 "journal_gaps": [
-                    { "cause": "agent-down", "count": 3, "length_ms": 12_345 },
-                    { "cause": "rows-possibly-evicted", "count": 1_000_000, "length_ms": 86_400_000 },
+                    {
+                        "cause": "agent-down", "count": 3, "length_ms": 12_345, "size": null,
+                        "last": { "from": when, "to": when, "size": null },
+                    },
+                    {
+                        "cause": "rows-possibly-evicted", "count": 1_000_000,
+                        "length_ms": 86_400_000, "size": 7, "last": null,
+                    },
                 ],
             },
             "gpus": [{
@@ -298,8 +308,8 @@ mod tests {
             "  NOT WELL no-daemon: llama-server",
             "note 2026-11-30T07:36:50.339Z llama-server",
             "  12345 gaps in process events since then, unknown events lost",
-            "  gaps in the journal: 3 agent-down (12.345 s), 1000000 rows-possibly-evicted",
-            "      (24:00:00)",
+            "  gaps in the journal: 3 agent-down (12.345 s, the last until",
+            "      2026-11-30T07:36:50.339Z), 1000000 rows-possibly-evicted (24:00:00, 7 lost)",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");

@@ -40,7 +40,10 @@ fn meters() -> Meters {
         held_journal_head: 41,
         folded_accounts: 2,
         unattributed: BTreeMap::from([((gpu(), NamelessReason::AgentDown), Ms(896_825))]),
-        gaps: BTreeMap::from([(GapCause::EventLost, GapCount { count: 2, length: Ms(1_500) })]),
+        gaps: BTreeMap::from([(
+            GapCause::EventLost,
+            GapCount { count: 2, length: Ms(1_500), ..GapCount::default() },
+        )]),
         events: Observed::Known(EventCount { produced: 10, received: 7, lost: 3 }),
         driver: ReadCost { calls: BTreeMap::from([("nvmlX", cost)]) },
         gpus: BTreeMap::from([(
