@@ -201,7 +201,10 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
     for words in [["--unit", &unit], ["--unit", service], ["--account", service]] {
         let page = explain(&sim, &words);
         let page = String::from_utf8_lossy(&page.stdout).into_owned();
-        assert!(page.contains(id) && page.contains(&format!("  because       unit {unit}\n")), "{page}");
+        assert!(
+            page.contains(id) && page.contains(&format!("  because       unit {unit}\n")),
+            "{page}"
+        );
     }
     // Only what held a GPU in the time that is asked about.
     let held = jiff::SignedDuration::from_millis(found["held_ms"].as_i64().unwrap());

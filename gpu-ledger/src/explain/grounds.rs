@@ -33,9 +33,9 @@ pub struct Ruling {
     pub line: Option<usize>,
     /// That rule's conditions, in the file's order.
     pub held: Vec<Held>,
-    /// Rules before it that nearly took it, at most [`NEAR_MAX`].
+    /// Rules before it that one condition alone kept from taking it, at most [`NEAR_MAX`].
     pub near: Vec<Near>,
-    /// How many more of the rules before it did not.
+    /// How many other rules before it did not.
     pub near_more: usize,
 }
 
@@ -48,12 +48,18 @@ pub struct Near {
     pub line: usize,
     /// The account it would have made, as it is written.
     pub account: String,
+    /// How many of its conditions hold.
+    pub holds: usize,
+    /// Of how many.
+    pub conditions: usize,
     /// The condition that does not hold.
     pub key: String,
     /// What that wants.
     pub wants: String,
     /// What stands there, escaped and bounded; empty where nothing is known.
     pub seen: Vec<String>,
+    /// It would hold, but for a capture that took nothing.
+    pub capture_is_empty: bool,
 }
 
 /// What has a name for it without a rule, the one that decided first. Nothing where what is stored gives it
@@ -88,13 +94,22 @@ pub(super) fn ruling(
     let at_hand = at_hand.filter(|rules| rules.set.digest().to_string() == unknown.sha256);
     let Some((rules, process)) = at_hand.zip(process) else { return Some(unknown) };
     let told = process.see(|subject| rules.set.explain(subject));
-    let near: Vec<Near> = told.failed.iter().take(NEAR_MAX).map(Near::of).collect();
-    let all = told.failed.len().saturating_add(told.failed_more);
+    let others = [(&told.failed, told.failed_more), (&told.undecided, told.undecided_more)];
+    let counts = others.iter().map(|(told, more)| told.len().saturating_add(*more));
+    let all: usize = counts.fold(0, usize::saturating_add);
+    let nearly = others.iter().flat_map(|(told, _)| told.iter()).filter(|one| is_near(one));
+    let near: Vec<Near> = nearly.take(NEAR_MAX).map(Near::of).collect();
     let near_more = all.saturating_sub(near.len());
     let matched = told.matched.filter(|matched| Some(matched.rule) == taken);
     let line = matched.as_ref().map(|matched| matched.line);
     let held = matched.map_or_else(Vec::new, |matched| matched.held);
     Some(Ruling { file: rules.file.clone(), line, held, near, near_more, ..unknown })
+}
+
+/// Whether one condition alone kept it, and something else held of it.
+const fn is_near(failed: &Failed) -> bool {
+    let unmet = failed.conditions.saturating_sub(failed.holds);
+    (unmet == 1 && failed.holds > 0) || failed.capture_is_empty
 }
 
 impl Near {
@@ -106,6 +121,9 @@ impl Near {
             key: failed.key.clone(),
             wants: failed.wants.clone(),
             seen: failed.seen.clone(),
+            holds: failed.holds,
+            conditions: failed.conditions,
+            capture_is_empty: failed.capture_is_empty,
         }
     }
 }

@@ -162,22 +162,34 @@ fn write_near(page: &mut String, one: &Explained, ruling: &Ruling) -> fmt::Resul
         let what = "by what is stored now that rule holds no more (not all arguments are stored)";
         line(page, "rules", what)?;
     }
-    for Near { rule, line: at, account, key, wants, seen } in &ruling.near {
-        let is = if seen.is_empty() { "not known".to_owned() } else { seen.join(", ") };
-        let account = escape(account.as_bytes());
-        line(
-            page,
-            "not by",
-            format_args!(
-                "rule {} at line {at} ({account}): {key} is {is}; it wants {wants}",
-                rule.0
-            ),
-        )?;
+    for near in &ruling.near {
+        write_nearly(page, near)?;
     }
     match ruling.near_more {
         0 => Ok(()),
-        more => line(page, "", format_args!("and {more} other rules before it")),
+        more if ruling.near.is_empty() => {
+            line(page, "nearly", format_args!("none of the {more} rules before"))
+        }
+        more => line(page, "", format_args!("none of the {more} other rules before")),
     }
+}
+
+fn write_nearly(page: &mut String, near: &Near) -> fmt::Result {
+    let Near { rule, line: at, holds, conditions, key, wants, .. } = near;
+    let is = match near.seen.as_slice() {
+        [] => "not known".to_owned(),
+        _ if near.capture_is_empty => "that, but a capture takes nothing".to_owned(),
+        seen => seen.join(", "),
+    };
+    let account = escape(near.account.as_bytes());
+    line(
+        page,
+        "nearly",
+        format_args!(
+            "rule {} at line {at} ({account}), {holds} of {conditions} hold: {key} wants {wants}; it is {is}",
+            rule.0
+        ),
+    )
 }
 
 fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {

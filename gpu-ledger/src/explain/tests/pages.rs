@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::made::{ID, Made, bare, explanation, nameless};
 use crate::attribution::{Ground, Label};
-use crate::explain::{Explained, render};
+use crate::explain::{Explained, NEAR_MAX, render};
 use crate::rendering::json;
 use crate::unknown::{GapCause, NamelessReason};
 
@@ -161,17 +161,31 @@ fn every_reason_says_what_hid_the_name_when_how_much_and_what_would_have_named_i
 }
 
 const RULES: &str = "[[rule]]\naccount = \"research\"\nunit = \"ollama.service\"\nuser = \"bob\"\n\
+    [[rule]]\naccount = \"batch\"\njob = { regex = '.*' }\nprogram = \"llama-server\"\n\
+    [[rule]]\naccount = \"far\"\nprogram = \"nothing\"\n\
     [[rule]]\naccount = \"${who}\"\nunit = \"ollama.service\"\nancestor = { regex = '(?P<who>b.*)' }\n\
-    [[rule]]\naccount = \"rest\"\n";
+    [[rule]]\naccount = \"rest\"\nuser = \"1000\"\n";
 
 #[test]
 fn a_rule_says_what_of_it_held_and_which_before_it_nearly_did() {
     let made = Made::of("llama-server").within("/system.slice/ollama.service");
     let one = made.told(RULES, Some(RULES));
-    assert_eq!((one.account.as_str(), one.rule.map(|rule| rule.0)), ("bash", Some(2)));
+    assert_eq!((one.account.as_str(), one.rule.map(|rule| rule.0)), ("bash", Some(4)));
     let ruling = one.rules.as_ref().unwrap();
-    assert_eq!((ruling.line, ruling.held.len(), ruling.near.len()), (Some(5), 2, 1));
+    let near: Vec<u32> = ruling.near.iter().map(|near| near.rule.0).collect();
+    assert_eq!((ruling.line, ruling.held.len(), ruling.near_more), (Some(12), 2, 1));
+    assert_eq!(near, [1, 2], "of the third nothing holds");
     insta::assert_snapshot!("ruled", page(&[one]));
+    // Where no rule takes it, all of them stand before it.
+    let rules = "[[rule]]\naccount = \"a\"\nuser = \"bob\"\n";
+    let one = made.told(rules, Some(rules));
+    let page = page(&[one]);
+    assert!(page.contains("  because       unit ollama.service\n"), "{page}");
+    assert!(page.contains("  nearly        none of the 1 rules before\n"), "{page}");
+    // More than are shown are counted.
+    let many = "[[rule]]\naccount = \"a\"\nuser = \"bob\"\nprogram = \"llama-server\"\n".repeat(9);
+    let ruling = made.told(&many, Some(&many)).rules.unwrap();
+    assert_eq!((ruling.near.len(), ruling.near_more), (NEAR_MAX, 4));
 }
 
 #[test]
@@ -181,7 +195,7 @@ fn other_rules_than_those_in_force_say_nothing() {
     let ruling = one.rules.as_ref().unwrap();
     assert_eq!((&ruling.file, ruling.line, ruling.near.len()), (&None, None, 0));
     let page = page(&[one]);
-    assert!(page.contains("  because       rule 3\n"), "{page}");
+    assert!(page.contains("  because       rule 5\n"), "{page}");
     let sha256 = crate::journal::chain::sha256(RULES.as_bytes()).to_string();
     assert!(page.contains(&format!("SHA-256 {}…", &sha256[..16])), "{page}");
 }
