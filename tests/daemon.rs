@@ -83,6 +83,9 @@ mod ready;
 #[path = "daemon/reasons.rs"]
 mod reasons;
 #[cfg(test)]
+#[path = "daemon/reloaded.rs"]
+mod reloaded;
+#[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
 #[cfg(test)]

@@ -73,6 +73,31 @@ fn a_wrong_configuration_is_named_and_everything_else_is_looked_at() {
 }
 
 #[test]
+fn rules_that_the_daemon_would_not_take_or_that_never_match_are_told() {
+    let folder = state_dir();
+    let (file, rules) = (folder.path().join("config.toml"), folder.path().join("rules.toml"));
+    let socket = "[socket]\npath = \"/nonexistent/daemon.sock\"\n";
+    let configure = |lines: &str| {
+        std::fs::write(&file, format!("rules = {rules:?}\n{lines}{socket}")).unwrap();
+    };
+    configure("");
+    let doctor = || nowhere().doctor(&["--config", file.to_str().unwrap()]);
+    doctor().finds("rules", "unknown", "rules.toml", "run it as root");
+    let rule = "[[rule]]\naccount = \"a\"\nargv = \"x\"\n";
+    std::fs::write(&rules, rule).unwrap();
+    doctor().finds("rules", "ok", "1 in ", "");
+    std::fs::write(&rules, rule.repeat(3)).unwrap();
+    doctor().finds("rules", "warn", "2 of them never match", "gpu-ledger rules check");
+    configure("cmdline = \"none\"\n");
+    doctor().finds(
+        "rules",
+        "missing",
+        "rules.toml:3:1: rule 1 looks at `argv`",
+        "correct the file",
+    );
+}
+
+#[test]
 fn a_daemon_that_does_not_answer_is_told_with_its_place() {
     let folder = state_dir();
     let file = folder.path().join("config.toml");

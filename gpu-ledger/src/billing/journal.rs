@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Source;
+use super::{Source, TakeWhy};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::Digest;
+use crate::journal::chain::Recovered;
 use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
 use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
 use crate::unit::Span;
@@ -158,6 +159,23 @@ impl Source for JournalFiles {
         ledger.finish(&read.end)?;
         self.witnessed = read.witnessed;
         Ok(Head { seq: read.end.head.seq, hash: read.end.head.hash })
+    }
+
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
+        let mut went: anyhow::Result<()> = Ok(());
+        let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
+            if went.is_err() {
+                return;
+            }
+            let why = match &entry.figures {
+                Figures::Settlement(_) => self.why(entry.seq),
+                _ => Ok(None),
+            };
+            went = why.map_err(anyhow::Error::from).and_then(|why| take(entry, why));
+        })?;
+        went?;
+        self.witnessed = read.witnessed;
+        Ok(read.end)
     }
 
     fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside> {

@@ -11,8 +11,8 @@ mod why;
 
 pub use journal::JournalFiles;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
-pub(crate) use replay::process as journaled_process;
-pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
+pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
+pub(crate) use replay::{process as journaled_process, replay};
 pub use socket::JournalSocket;
 pub(crate) use why::Why;
 
@@ -28,6 +28,8 @@ use crate::bill::{
     BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
 };
 use crate::clock::Clock;
+use crate::journal::Entry;
+use crate::journal::chain::Recovered;
 use crate::output::{self, Output};
 use crate::rendering::json;
 use crate::session::preflight::host_name;
@@ -38,13 +40,23 @@ const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
 
+/// Takes an entry, and of a settlement that this reader may see what it rests on.
+type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
+
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
-pub trait Source {
+pub(crate) trait Source {
     /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
     ///
     /// # Errors
     /// What keeps it from that. Nothing that was handed over may be used then.
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
+
+    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
+    /// the journal ends.
+    ///
+    /// # Errors
+    /// As above, and those of `take`.
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
 
     /// What the entries of this ledger rest on, as far as a bill shows it.
     ///
@@ -104,7 +116,7 @@ pub struct BillOptions {
 /// # Errors
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
-pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
+pub(crate) fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     // Where no amount is shown, none is UNKNOWN.
     let prices = match options.format {
         Format::Csv { .. } | Format::Line => None,

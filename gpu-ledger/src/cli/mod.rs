@@ -13,6 +13,7 @@ mod names;
 mod place;
 mod release;
 mod rules;
+mod source;
 mod status;
 mod trace;
 

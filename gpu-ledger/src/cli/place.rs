@@ -106,6 +106,11 @@ impl Place {
         self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
     }
 
+    /// The configured file of rules.
+    pub(super) fn rules(&self) -> Result<Option<PathBuf>, ConfigError> {
+        Config::read_or_default(self.file.config.as_deref()).map(|config| config.rules)
+    }
+
     /// The file of prices: from the command line, else as configured; `None` where neither names one.
     pub(super) fn prices(&self, typed: Option<&PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
         self.file.or(typed.map(|typed| Some(typed.clone())).as_ref(), |config| config.prices)

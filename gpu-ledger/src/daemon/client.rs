@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::request::VERSION;
 use super::stream::{End, Line, StreamError};
+use crate::billing::Why;
 use crate::journal::Entry;
 
 /// How long a daemon may take to answer.
@@ -112,15 +113,16 @@ impl Client {
         }
     }
 
-    /// Asks for the entries that bear on a period of wall-clock milliseconds. What `take` was given is worth
-    /// nothing unless this returns the end.
+    /// Asks for the entries that bear on a period of wall-clock milliseconds, `with_why` for what settlements
+    /// rest on as well. What `take` was given is worth nothing unless this returns the end.
     pub(crate) fn rows<E: From<ClientError>>(
         &self,
         (from_ms, to_ms): (u64, u64),
-        mut take: impl FnMut(Entry, bool) -> Result<(), E>,
+        with_why: bool,
+        mut take: impl FnMut(Entry, bool, Option<Why>) -> Result<(), E>,
     ) -> Result<End, E> {
         let request = json!({
-            "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms,
+            "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms, "why": with_why,
         });
         let mut stream = self.connect(&request)?;
         let (mut bytes, mut entries) = (Vec::new(), 0_u64);
@@ -141,7 +143,8 @@ impl Client {
                 Line { entry: Some(line), .. } => {
                     entries = entries.saturating_add(1);
                     let (entry, proven) = line.entry().map_err(|cause| self.unusable(cause))?;
-                    take(entry, proven)?;
+                    let why = line.why(&entry, proven).map_err(|cause| self.unusable(cause))?;
+                    take(entry, proven, why)?;
                 }
                 Line { .. } => {
                     let what = "a line of it is neither an entry nor its end".to_owned();

@@ -24,6 +24,9 @@ pub(super) enum Request {
         from_ms: u64,
         /// Up to, exclusive.
         to_ms: u64,
+        /// Of settlements that this client may see also with what they rest on.
+        #[serde(default)]
+        why: bool,
     },
     /// Have it entered up to when everything was seen, before somebody reads up to this moment. Asked by
     /// the socket alone.

@@ -190,14 +190,14 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
     if request.is_privileged() && !peer.sees_all {
         return refuse(&stream, &may_not(&group)).await;
     }
-    if let Request::Rows { from_ms, to_ms } = request {
+    if let Request::Rows { from_ms, to_ms, why } = request {
         let Some(place) = shared.places.reading(peer, PATIENCE).await else {
             return refuse(&stream, "the journal is being read for others; ask again").await;
         };
         // Where the loop has no time for it, the bill says up to when the last mark speaks.
         let _ = ask(&shared, Request::Freshen { to_ms }, peer, FRESHEN_PATIENCE).await;
-        let period = (from_ms, to_ms);
-        return rows::send(&stream, &shared.dir, period, peer, (place, PATIENCE)).await;
+        let wanted = rows::Wanted { period: (from_ms, to_ms), why };
+        return rows::send(&stream, &shared.dir, wanted, peer, (place, PATIENCE)).await;
     }
     match ask(&shared, request, peer, ANSWER_PATIENCE).await {
         Ok(answer) => send(&stream, &answer).await,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Daemon;
 use super::request::{OTHER_USERS, Peer};
+use super::rules::{RefusedStatus, RulesStatus};
 use super::writer::Condition;
 use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
@@ -29,6 +30,12 @@ pub(crate) struct Status {
     pub(crate) as_of: String,
     pub(crate) host: String,
     pub(crate) daemon: Option<DaemonStatus>,
+    /// The rules in force; null where no daemon answers, as the next two.
+    pub(crate) rules: Option<RulesStatus>,
+    /// How much of command lines is stored.
+    pub(crate) cmdline: Option<&'static str>,
+    /// Null, too, where the last reload was not refused.
+    pub(crate) reload_refused: Option<RefusedStatus>,
     pub(crate) coverage: CoverageStatus,
     pub(crate) gpus: Vec<GpuStatus>,
     pub(crate) open: Vec<OpenStatus>,
@@ -256,6 +263,9 @@ impl Daemon {
                 version: env!("CARGO_PKG_VERSION"),
                 ready: self.readiness.is_told(),
             }),
+            rules: Some(self.rules_status()),
+            cmdline: Some(self.config.cmdline.as_str()),
+            reload_refused: self.refused_status(peer),
             coverage: self.coverage_status(host),
             gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
             open: opens(host, peer, now),

@@ -59,6 +59,8 @@ pub struct Meters {
     pub unknown: BTreeSet<UnknownReason>,
     /// Whether all is well.
     pub health: Health,
+    /// What accounts are made by.
+    pub rules: RulesMeters,
     /// `real` or `simulated`; `None` where no driver answers.
     pub driver_kind: Option<&'static str>,
 }
@@ -136,6 +138,21 @@ pub struct QueueMeters {
     pub capacity: u64,
     /// What did not fit, since the daemon started. Each is in a gap.
     pub overflowed: u64,
+}
+
+/// The rules in force, and what came of reading them anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RulesMeters {
+    /// How many there are.
+    pub rules: u64,
+    /// How many of them never match.
+    pub shadowed: u64,
+    /// Reloads that were taken whole, since the daemon started.
+    pub reloads_taken: u64,
+    /// Reloads that were refused, whole or of the rules, since the daemon started.
+    pub reloads_refused: u64,
+    /// The last one was: the files say something else than what is in force.
+    pub is_refused: bool,
 }
 
 impl Meters {

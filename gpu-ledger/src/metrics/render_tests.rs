@@ -5,7 +5,9 @@ use super::*;
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
-use crate::metrics::{EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters};
+use crate::metrics::{
+    EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters, RulesMeters,
+};
 use crate::unit::WallUs;
 use crate::unknown::{NamelessReason, UnknownReason};
 
@@ -63,6 +65,13 @@ fn meters() -> Meters {
         settlements: 40,
         unknown: BTreeSet::from([UnknownReason::GpuLost]),
         health: Health { reasons: vec![(HealthReason::ReaderStale, "late".to_owned())] },
+        rules: RulesMeters {
+            rules: 12,
+            shadowed: 1,
+            reloads_taken: 3,
+            reloads_refused: 2,
+            is_refused: true,
+        },
         driver_kind: Some("simulated"),
     }
 }
@@ -159,6 +168,7 @@ fn no_pid_and_no_argument_is_a_label() {
         "call",
         "cause",
         "direction",
+        "outcome",
         "driver",
         "gpu",
         "le",
