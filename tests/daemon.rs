@@ -97,3 +97,6 @@ mod traps;
 #[cfg(test)]
 #[path = "daemon/unknowns.rs"]
 mod unknowns;
+#[cfg(test)]
+#[path = "daemon/why.rs"]
+mod why;

@@ -28,8 +28,8 @@ use crate::bill::{
     BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
 };
 use crate::clock::Clock;
-use crate::journal::Entry;
 use crate::journal::chain::Recovered;
+use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
 use crate::rendering::json;
 use crate::session::preflight::host_name;
@@ -39,6 +39,9 @@ use crate::unit::{Span, WallUs};
 const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
+
+/// Settlements that are asked about at once.
+pub(crate) const WHY_MAX: usize = 100;
 
 /// Takes an entry, and of a settlement that this reader may see what it rests on.
 type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
@@ -57,6 +60,23 @@ pub(crate) trait Source {
     /// # Errors
     /// As above, and those of `take`.
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
+
+    /// Gives `take` every entry that bears on the period, and returns where the journal ends.
+    ///
+    /// # Errors
+    /// What keeps it from that.
+    fn visit_entries(
+        &mut self,
+        period: Span,
+        take: &mut dyn FnMut(&Entry),
+    ) -> anyhow::Result<Recovered>;
+
+    /// What settlements rest on, by their numbers and hashes as they were visited; nothing of those whose evidence
+    /// is not here, or that this reader may not see. At most [`WHY_MAX`].
+    ///
+    /// # Errors
+    /// What keeps it from reading.
+    fn why_of(&mut self, of: &[(u64, Digest)]) -> anyhow::Result<BTreeMap<u64, Why>>;
 
     /// What the entries of this ledger rest on, as far as a bill shows it.
     ///

@@ -4,14 +4,15 @@
 //! sealed and that entries follow each other; that none was left out is the daemon's word. Who does not
 //! is sent other users' rows without their names, and can prove nothing of them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Source, TakeWhy};
+use super::{Source, TakeWhy, Why};
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::daemon::{Client, ClientError, End, StreamError};
 use crate::journal::chain::Recovered;
-use crate::journal::{ChainError, Digest};
+use crate::journal::{ChainError, Digest, Entry};
 use crate::unit::Span;
 
 /// The journal of the daemon that answers at a socket.
@@ -29,7 +30,7 @@ struct Links {
 }
 
 impl Links {
-    fn follow(&mut self, entry: &crate::journal::Entry, proven: bool) -> Result<(), StreamError> {
+    fn follow(&mut self, entry: &Entry, proven: bool) -> Result<(), StreamError> {
         self.any_unproven |= !proven;
         if !proven {
             return Ok(());
@@ -100,6 +101,33 @@ impl Source for JournalSocket {
 
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
         self.entries(period, true, take)
+    }
+
+    fn visit_entries(
+        &mut self,
+        period: Span,
+        take: &mut dyn FnMut(&Entry),
+    ) -> anyhow::Result<Recovered> {
+        self.entries(period, false, &mut |entry, _| {
+            take(entry);
+            Ok(())
+        })
+    }
+
+    fn why_of(&mut self, of: &[(u64, Digest)]) -> anyhow::Result<BTreeMap<u64, Why>> {
+        let visited: BTreeMap<u64, Digest> = of.iter().copied().collect();
+        let seqs: Vec<u64> = visited.keys().copied().collect();
+        let mut told = BTreeMap::new();
+        for (entry, why) in self.client.why(&seqs)? {
+            let seq = entry.seq;
+            // The very entry, sealed where that one was.
+            if visited.get(&seq) != Some(&entry.hash) {
+                let (path, cause) = (self.client.path().to_path_buf(), StreamError::Other { seq });
+                return Err(ClientError::Stream { path, cause: Box::new(cause) }.into());
+            }
+            told.insert(seq, why);
+        }
+        Ok(told)
     }
 
     fn outside(&mut self, _: &Ledger) -> anyhow::Result<Outside> {

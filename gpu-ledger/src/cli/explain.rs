@@ -6,10 +6,12 @@ use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use jiff::tz::TimeZone;
 
-use super::place::JournalPlace;
-use super::{STATUS_UNKNOWN, Usage, open_journal, print};
+use super::place::Place;
+use super::source::with_source;
+use super::{STATUS_UNKNOWN, Usage, print};
 use crate::attribution::Label;
 use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
+use crate::billing::Source;
 use crate::clock::Clock;
 use crate::config::Rules;
 use crate::explain::{Choice, ExplainError, RulesAtHand, explain, render};
@@ -20,6 +22,8 @@ use crate::unit::Span;
 const AFTER_HELP: &str = "ID is as bill --by process has it (the first 8 of the GPU's UUID, pid, startTime in \
 microseconds). Its beginning, a pid or the number of an entry will do where that means one settlement; where it means \
 several they are listed. Without --since and --until it is searched in the whole journal.\n\
+Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see all, every \
+other user their own settlements.\n\
 Exit status: 0 every settlement found has a name, 1 failed, or none was found, 2 found, but one is without a \
 name, 64 usage.";
 
@@ -60,16 +64,16 @@ pub(super) struct Explain {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: JournalPlace,
+    place: Place,
 }
 
 impl Explain {
     pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
         let choice = self.choice().map_err(refused)?;
         let span = span(self.since.take(), self.until.take(), clock)?;
-        let files = open_journal(&self.place)?;
         let rules = self.rules()?;
-        let explanation = explain(&files, span, &choice, rules.as_ref()).map_err(refused)?;
+        let explain = |source: &mut dyn Source| explain(source, span, &choice, rules.as_ref());
+        let explanation = with_source(&self.place, "explain", explain).map_err(told)?;
         let page = if self.json { json(&explanation)? } else { render(&explanation) };
         print(&page)?;
         let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
@@ -120,6 +124,11 @@ fn at_hand(Rules { path: file, set }: Rules) -> RulesAtHand {
 /// What has to be typed otherwise, as such.
 fn refused(error: ExplainError) -> anyhow::Error {
     if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
+
+/// The same, wherever it comes from.
+fn told(error: anyhow::Error) -> anyhow::Error {
+    error.downcast().map_or_else(|error| error, refused)
 }
 
 /// From `since` to `until`; without either, all that there is, also what a clock that was set back calls the future.

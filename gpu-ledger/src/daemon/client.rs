@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::request::VERSION;
-use super::stream::{End, Line, StreamError};
+use super::stream::{End, EntryLine, Line, StreamError};
 use crate::billing::Why;
 use crate::journal::Entry;
 
@@ -152,6 +152,22 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Asks what settlements rest on, by their numbers. Those that this reader may not see are left out.
+    pub(crate) fn why(&self, of: &[u64]) -> Result<Vec<(Entry, Why)>, ClientError> {
+        let request = json!({ "version": VERSION, "request": "why", "of": of });
+        let mut answer = self.ask(&request)?;
+        let lines = answer.get_mut("why").map_or(Value::Null, Value::take);
+        let lines: Vec<EntryLine> =
+            serde_json::from_value(lines).map_err(|error| self.broken(&error))?;
+        let read = lines.iter().map(|line| {
+            let (entry, proven) = line.entry()?;
+            let why = line.why(&entry, proven)?;
+            Ok(why.map(|why| (entry, why)))
+        });
+        let read: Result<Vec<_>, StreamError> = read.filter_map(Result::transpose).collect();
+        read.map_err(|cause| self.unusable(cause))
     }
 
     fn connect(&self, request: &Value) -> Result<BufReader<UnixStream>, ClientError> {

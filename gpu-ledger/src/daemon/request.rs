@@ -28,6 +28,11 @@ pub(super) enum Request {
         #[serde(default)]
         why: bool,
     },
+    /// What settlements rest on, by the numbers of their entries.
+    Why {
+        /// At most [`crate::billing::WHY_MAX`].
+        of: Vec<u64>,
+    },
     /// Have it entered up to when everything was seen, before somebody reads up to this moment. Asked by
     /// the socket alone.
     #[serde(skip)]

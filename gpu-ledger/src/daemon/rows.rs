@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
 use super::fold::Fold;
-use super::request::{Peer, VERSION};
+use super::request::{Peer, Reply, VERSION};
 use super::socket::write_all;
 use super::stream::{Beside, End, EntryLine, Line};
 use crate::billing::JournalFiles;
@@ -115,6 +115,26 @@ fn read(
     let end = End::of(&read.end, unresolved, beside)?;
     let line = Line { version: Some(VERSION), end: Some(end), ..Line::default() };
     Ok(serde_json::to_string(&line)?)
+}
+
+/// What settlements rest on, as far as this client may see them: an answer in one piece.
+pub(super) fn why(dir: &StateDir, of: &[u64], peer: Peer) -> Reply {
+    let lines = || -> Result<Vec<EntryLine>, RowsError> {
+        let journal = JournalFiles::open_beside_writer(dir)?;
+        let mut lines = Vec::new();
+        for seq in of {
+            if let Some(entry) = journal.entry(*seq)?
+                && let Figures::Settlement(settlement) = &entry.figures
+                && peer.sees(settlement.uid)
+                && let Some(why) = journal.why(*seq)?
+            {
+                lines.push(EntryLine::of(&entry, peer.sees_all)?.with(&why)?);
+            }
+        }
+        Ok(lines)
+    };
+    let lines = lines().map_err(|error| error.to_string())?;
+    Ok(serde_json::json!({ "version": VERSION, "why": lines }))
 }
 
 /// What is remembered of the entries on their way.

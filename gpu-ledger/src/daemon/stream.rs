@@ -159,6 +159,12 @@ pub(crate) enum StreamError {
         /// Its number.
         seq: u64,
     },
+    /// It is not what was asked for, or not what it was before.
+    #[error("entry {seq} is another than the one that was sent before")]
+    Other {
+        /// Its number.
+        seq: u64,
+    },
     /// A sum that is no number.
     #[error("the sum {0:?} is no number")]
     Sum(String),

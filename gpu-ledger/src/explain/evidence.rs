@@ -14,6 +14,7 @@ use crate::billing::{Why, journaled_process};
 use crate::clock::Stamp;
 use crate::escape::escape;
 use crate::identity::{Basis, argv_words};
+use crate::journal::Digest;
 use crate::journal::entry::{Evidence, IdentityEvidence, KeptArgv, Moment, SettlementEvidence};
 use crate::kernel::CgroupId;
 use crate::rendering::rfc3339;
@@ -28,8 +29,8 @@ pub struct Explained {
     pub id: String,
     /// Number of its entry in the journal.
     pub seq: u64,
-    /// That entry's hash.
-    pub hash: String,
+    /// That entry's hash; null where the daemon shows this reader none.
+    pub hash: Option<String>,
     /// On which line it stands.
     pub account: String,
     /// The rule that said so, by its place in the rule file; null where none did.
@@ -159,7 +160,7 @@ pub(super) fn of(chosen: &Chosen, why: Option<Why>, at_hand: Option<&RulesAtHand
     Explained {
         id: SettlementId::of_parts(&figures.gpu, figures.pid, figures.start).to_string(),
         seq: chosen.seq,
-        hash: chosen.hash.to_string(),
+        hash: (chosen.hash != Digest::NONE).then(|| chosen.hash.to_string()),
         account: figures.account.title(),
         rule: match figures.account {
             Account::Ruled { rule, .. } => Some(rule),

@@ -1,7 +1,7 @@
 //! Why a settlement stands where it does: everything that it rests on, or what would have named it.
 //!
 //! Purpose: what the journal says of chosen settlements, as a value ([`Explanation`]) and for people
-//! ([`render`]). May touch: the journal's files, through [`JournalFiles`]. May not: put
+//! ([`render`]). May touch: a journal, through a `Source` of [`crate::billing`]. May not: put
 //! anything on another account than it is booked on, or leave out what speaks against it.
 
 mod choice;
@@ -24,16 +24,16 @@ pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 
 use self::sought::Sought;
-use crate::billing::JournalFiles;
+use crate::bill::ledger::Ledger;
+use crate::billing::{Source, WHY_MAX};
 use crate::clock::Stamp;
 use crate::journal::Digest;
 use crate::journal::entry::SettlementFigures;
-use crate::journal::store::StoreError;
 use crate::unit::Span;
 use crate::unknown::DisputeReason;
 
 /// Settlements that are explained at once; further ones are counted.
-pub const EXPLAINED_MAX: usize = 100;
+pub const EXPLAINED_MAX: usize = WHY_MAX;
 /// The name of the format.
 pub const FORMAT: &str = "gpu-ledger-explain";
 /// Its version.
@@ -73,9 +73,6 @@ pub enum ExplainError {
         /// What was looked for, and what there is.
         what: String,
     },
-    /// The journal cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl ExplainError {
@@ -97,6 +94,9 @@ pub struct Explanation {
     pub settlements: Vec<Explained>,
     /// How many more there are.
     pub more: u64,
+    /// The only user whose settlements were looked through, since the daemon shows this reader no other's; null
+    /// where all were.
+    pub only_uid: Option<u32>,
 }
 
 /// A settlement as it was entered, and what later entries say of it.
@@ -113,6 +113,8 @@ struct Chosen {
 struct ReadEnd {
     /// Number of the last entry that was archived and is not here.
     missing: u64,
+    /// The only user whose settlements this reader sees.
+    only_uid: Option<u32>,
     /// Numbers of what is open.
     unresolved: BTreeSet<u64>,
 }
@@ -121,20 +123,23 @@ struct ReadEnd {
 /// force, where these are the same.
 ///
 /// # Errors
-/// Those of reading the journal; that there is none, or that an id means several.
-pub fn explain(
-    files: &JournalFiles,
+/// Those of reading the journal; an [`ExplainError`] where there is none, or an id means several.
+pub(crate) fn explain(
+    source: &mut dyn Source,
     period: Span,
     choice: &Choice,
     rules: Option<&RulesAtHand>,
-) -> Result<Explanation, ExplainError> {
+) -> anyhow::Result<Explanation> {
     let mut sought = Sought::new(choice, period);
-    let read = files.visit((period.from_ms(), period.to_ms()), &mut |entry| sought.take(entry))?;
-    let unresolved = read.end.unresolved.keys().copied().collect();
-    let found = sought.found(&ReadEnd { missing: files.missing(), unresolved })?;
-    let mut settlements = Vec::with_capacity(found.chosen.len());
-    for one in found.chosen.values() {
-        settlements.push(evidence::of(one, files.why(one.seq)?, rules));
-    }
-    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more })
+    let end = source.visit_entries(period, &mut |entry| sought.take(entry))?;
+    let outside = source.outside(&Ledger::new())?;
+    let (missing, only_uid) = (outside.missing, outside.reading.only_uid);
+    let unresolved = end.unresolved.keys().copied().collect();
+    let found = sought.found(&ReadEnd { missing, only_uid, unresolved })?;
+    let of: Vec<(u64, Digest)> = found.chosen.values().map(|one| (one.seq, one.hash)).collect();
+    let mut why = source.why_of(&of)?;
+    let settlements = found.chosen.values();
+    let settlements = settlements.map(|one| evidence::of(one, why.remove(&one.seq), rules));
+    let settlements = settlements.collect();
+    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more, only_uid })
 }

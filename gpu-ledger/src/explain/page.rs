@@ -34,6 +34,10 @@ fn write(page: &mut String, explanation: &Explanation) -> fmt::Result {
         }
         write_one(page, one)?;
     }
+    if let Some(uid) = explanation.only_uid {
+        let words = "read through the daemon: its word, and of the settlements of user";
+        writeln!(page, "\n{words} {uid} alone")?;
+    }
     if explanation.more > 0 {
         writeln!(page, "\n… and {} more; give the id of one", explanation.more)?;
     }
@@ -59,7 +63,8 @@ fn line(page: &mut String, word: &str, value: impl fmt::Display) -> fmt::Result 
 }
 
 fn write_one(page: &mut String, one: &Explained) -> fmt::Result {
-    writeln!(page, "settlement {} (entry {}, {})", one.id, one.seq, clip(&one.hash))?;
+    let hash = one.hash.as_deref().map_or_else(String::new, |hash| format!(", {}", clip(hash)));
+    writeln!(page, "settlement {} (entry {}{hash})", one.id, one.seq)?;
     line(page, "account", &one.account)?;
     write_ground(page, one)?;
     let since = one.start.as_deref().unwrap_or("a start that the driver did not give");
@@ -168,9 +173,9 @@ fn write_near(page: &mut String, one: &Explained, ruling: &Ruling) -> fmt::Resul
     match ruling.near_more {
         0 => Ok(()),
         more if ruling.near.is_empty() => {
-            line(page, "nearly", format_args!("none of the {more} rules before"))
+            line(page, "nearly", format_args!("none of the rules before it ({more})"))
         }
-        more => line(page, "", format_args!("none of the {more} other rules before")),
+        more => line(page, "", format_args!("and none of the others before it ({more})")),
     }
 }
 

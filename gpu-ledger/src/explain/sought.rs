@@ -160,7 +160,7 @@ impl<'c> Sought<'c> {
     pub(super) fn found(mut self, end: &ReadEnd) -> Result<Self, ExplainError> {
         if self.chosen.is_empty() {
             self.open.retain(|seq, one| one.lost.is_some() || end.unresolved.contains(seq));
-            return Err(ExplainError::None { what: self.nothing(end.missing) });
+            return Err(ExplainError::None { what: self.nothing(end) });
         }
         let is_one_of_several = matches!(self.choice, Choice::Id(_))
             && self.closeness < Closeness::Named
@@ -189,7 +189,7 @@ impl<'c> Sought<'c> {
     }
 
     /// That there is nothing, what there is, and where to look.
-    fn nothing(&self, missing: u64) -> String {
+    fn nothing(&self, end: &ReadEnd) -> String {
         let mut text = format!("no settlement is of {}", self.choice.words());
         if let Choice::Id(_) = self.choice {
             text = format!("no settlement is called {}", self.choice.words());
@@ -197,7 +197,7 @@ impl<'c> Sought<'c> {
         // Writing to a `String` cannot fail.
         let _ = self.write_open(&mut text);
         let _ = self.write_near(&mut text);
-        let _ = self.write_bounds(&mut text, missing);
+        let _ = self.write_bounds(&mut text, end);
         text
     }
 
@@ -239,7 +239,7 @@ impl<'c> Sought<'c> {
         }
     }
 
-    fn write_bounds(&self, text: &mut String, missing: u64) -> fmt::Result {
+    fn write_bounds(&self, text: &mut String, end: &ReadEnd) -> fmt::Result {
         let whole = (self.period.from_ms(), self.period.to_ms()) == (0, u64::MAX);
         let whose = if whole { "the journal has" } else { "in the time that is asked about are" };
         match self.bounds {
@@ -249,6 +249,13 @@ impl<'c> Sought<'c> {
             }
             None => write!(text, "\n  {whose} no settlements")?,
         }
+        if let Some(uid) = end.only_uid {
+            write!(
+                text,
+                "\n  only those of user {uid} were looked through: the daemon shows the others to root and its group"
+            )?;
+        }
+        let missing = end.missing;
         if missing > 0 {
             write!(text, "; entries 1 to {missing} are in archives that are not here")?;
         }

@@ -20,7 +20,7 @@ fn seek_in(
     let mut sought = Sought::new(choice, period);
     journal.entries.iter().for_each(|entry| sought.take(entry));
     let unresolved: BTreeSet<u64> = journal.end.unresolved.keys().copied().collect();
-    let found = sought.found(&ReadEnd { missing: 0, unresolved });
+    let found = sought.found(&ReadEnd { missing: 0, only_uid: None, unresolved });
     found.map(|found| found.chosen.keys().copied().collect()).map_err(|error| error.to_string())
 }
 

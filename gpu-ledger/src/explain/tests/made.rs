@@ -233,5 +233,5 @@ pub(super) fn bare(reason: Option<NamelessReason>) -> Explained {
 
 pub(super) fn explanation(settlements: Vec<Explained>) -> Explanation {
     assert!(settlements.len() <= EXPLAINED_MAX);
-    Explanation { format: FORMAT, version: VERSION, settlements, more: 0 }
+    Explanation { format: FORMAT, version: VERSION, settlements, more: 0, only_uid: None }
 }

@@ -181,7 +181,7 @@ fn a_rule_says_what_of_it_held_and_which_before_it_nearly_did() {
     let one = made.told(rules, Some(rules));
     let page = page(&[one]);
     assert!(page.contains("  because       unit ollama.service\n"), "{page}");
-    assert!(page.contains("  nearly        none of the 1 rules before\n"), "{page}");
+    assert!(page.contains("  nearly        none of the rules before it (1)\n"), "{page}");
     // More than are shown are counted.
     let many = "[[rule]]\naccount = \"a\"\nuser = \"bob\"\nprogram = \"llama-server\"\n".repeat(9);
     let ruling = made.told(&many, Some(&many)).rules.unwrap();
