@@ -44,9 +44,9 @@ pub const VERSION: u32 = 1;
 pub enum ExplainError {
     /// No id begins like that.
     #[error(
-        "{word:?} is no id of a settlement: one is the first 8 of the GPU's UUID, the pid and startTime in \
+        "\"{word}\" is no id of a settlement: one is the first 8 of the GPU's UUID, the pid and startTime in \
          microseconds, as in 0a2b3c4d-4711-1795996800001000; its beginning, a pid or the number of an entry will do \
-         where that means one"
+         where that means one; names go with --account, --job, --pod, --container, --unit"
     )]
     NoId {
         /// What was typed, safe to print.

@@ -70,10 +70,10 @@ fn write_one(page: &mut String, one: &Explained) -> fmt::Result {
     let since = one.start.as_deref().unwrap_or("a start that the driver did not give");
     line(page, "held", format_args!("{} from {since}", one.held_ms))?;
     let gpu = one.driver.as_ref().map_or_else(String::new, |driver| {
-        let name = driver.gpu_name.as_deref().unwrap_or("name unknown");
-        format!(" (GPU {} {name})", driver.gpu_index)
+        let name = driver.gpu_name.as_deref().unwrap_or("of unknown name");
+        format!("GPU {} {name}, ", driver.gpu_index)
     });
-    line(page, "gpu", format_args!("{}{gpu}", one.gpu_uuid))?;
+    line(page, "gpu", format_args!("{gpu}{}", one.gpu_uuid))?;
     match &one.driver {
         Some(driver) => {
             let version = driver.version.as_deref().unwrap_or("of unknown version");
@@ -216,7 +216,8 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
         (None, None) => line(page, "arguments", "not captured")?,
     }
     let id = |uid: Option<u32>| uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
-    line(page, "uid", format_args!("{}, effective {}", id(one.uid), id(who.euid)))?;
+    let login = who.login_uid.map_or_else(String::new, |uid| format!(", of the login {uid}"));
+    line(page, "uid", format_args!("{}, effective {}{login}", id(one.uid), id(who.euid)))?;
     if !who.ancestors.is_empty() {
         let known = who.ancestors.iter().map(|one| one.as_deref().unwrap_or("unknown"));
         line(page, "born under", known.collect::<Vec<_>>().join(" < "))?;
