@@ -111,7 +111,7 @@ fn write_ground(page: &mut String, one: &Explained) -> fmt::Result {
         Some(rule) => write_rule(page, one, rule)?,
         None => match grounds.next() {
             Some(ground) => {
-                line(page, "because", format_args!("{} {}", ground.ground, ground.value))?
+                line(page, "because", format_args!("{} {}", ground.ground, ground.value))?;
             }
             None => line(
                 page,

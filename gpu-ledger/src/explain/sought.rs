@@ -208,7 +208,7 @@ impl<'c> Sought<'c> {
             match (lost, kind) {
                 (Some(cause), _) => write!(text, "never settles: its row was lost, {cause}")?,
                 (None, OpenKind::NoDriverRow) => {
-                    write!(text, "has no driver row, and never settles")?
+                    write!(text, "has no driver row, and never settles")?;
                 }
                 (None, OpenKind::Row | OpenKind::Masked) => {
                     write!(text, "runs still: it settles when it ends")?;
@@ -240,8 +240,8 @@ impl<'c> Sought<'c> {
     }
 
     fn write_bounds(&self, text: &mut String, end: &ReadEnd) -> fmt::Result {
-        let whole = (self.period.from_ms(), self.period.to_ms()) == (0, u64::MAX);
-        let whose = if whole { "the journal has" } else { "in the time that is asked about are" };
+        let is_all = (self.period.from_ms(), self.period.to_ms()) == (0, u64::MAX);
+        let whose = if is_all { "the journal has" } else { "in the time that is asked about are" };
         match self.bounds {
             Some((from, to)) => {
                 let (count, from, to) = (self.settlements, rfc3339(from), rfc3339(to));
@@ -259,7 +259,7 @@ impl<'c> Sought<'c> {
         if missing > 0 {
             write!(text, "; entries 1 to {missing} are in archives that are not here")?;
         }
-        if !whole {
+        if !is_all {
             write!(text, "\n  without --since and --until all of the journal is searched")?;
         }
         write!(text, "\n  `gpu-ledger bill --by process --period all` lists their ids")

@@ -1,5 +1,4 @@
 //! Settlements with everything that they rest on, made.
-#![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 
 use std::sync::Arc;
 
