@@ -121,9 +121,9 @@ fn container(subject: &Subject<'_>, container: &Container) -> String {
 
 /// The unit that stands for a service: of the user's manager, else of the system's.
 fn unit(place: &Place) -> Option<String> {
-    let of_user = Place { user_unit: place.user_unit.clone(), ..Place::default() };
-    match of_user.service() {
-        Some(_) => place.user_unit.as_ref().map(|unit| format!("{unit} of the user's manager")),
-        None => place.unit.as_ref().map(ToString::to_string),
+    match (place.user_service(), &place.user_unit, place.user_manager()) {
+        (Some(_), Some(unit), Some(manager)) => Some(format!("{unit} of {manager}")),
+        (Some(_), Some(unit), None) => Some(format!("{unit} of a user's manager")),
+        _ => place.unit.as_ref().map(ToString::to_string),
     }
 }

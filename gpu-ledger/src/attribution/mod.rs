@@ -20,7 +20,10 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use ground::{Ground, Grounded, grounds};
-pub use labels::{Dimension, Kind, Label, Labels, Value, label_of, labels_of_names};
+pub use labels::{
+    Dimension, Kind, Label, Labels, SHORT_ID_DIGITS, Value, id_within, label_of, labels_of_names,
+    with_short_id,
+};
 pub(crate) use ladder::program as name_of;
 pub use model::model_of;
 pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};

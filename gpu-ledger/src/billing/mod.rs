@@ -189,6 +189,9 @@ pub(crate) fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Re
         if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
             output::complain(&note);
         }
+        for note in report.priced.iter().filter_map(text::unmatched_words) {
+            output::complain(&note);
+        }
     }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
 }

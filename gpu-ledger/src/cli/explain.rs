@@ -47,7 +47,7 @@ pub(super) struct Explain {
     /// Settlements of this unit
     #[arg(long, value_name = "UNIT", group = "which")]
     unit: Option<String>,
-    /// Settlements of this account
+    /// Settlements of this account, as bill --account takes it: also unattributed, event-lost, unclassified, disputed
     #[arg(long, value_name = "ACCOUNT", group = "which")]
     account: Option<String>,
     /// Not before this moment

@@ -165,6 +165,7 @@ impl Daemon {
         if let Some(facts) = self.observer.driver_facts() {
             self.drafter.driver(facts);
         }
+        self.tell_unmatched_gpus();
         self.begin_metering();
     }
 

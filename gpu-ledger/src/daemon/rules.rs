@@ -11,9 +11,10 @@ use super::request::Peer;
 use super::status::rfc3339;
 use crate::argv::CmdlineMode;
 use crate::attribution::Attributor;
-use crate::attribution::rules::{Shadowed, Shadows};
+use crate::attribution::rules::{HostGpu, Shadowed, Shadows};
 use crate::clock::Stamp;
 use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
+use crate::host::GpuRows;
 use crate::metrics::RulesMeters;
 use crate::naming::Naming;
 use crate::observer::Observer;
@@ -156,8 +157,21 @@ impl Daemon {
         let attributor = attributor.with_rules(&rules.set).with_cmdline(cmdline);
         self.observer.host_mut().attribute_by(attributor.clone());
         self.in_force = InForce { rules, attributor, since, shadows };
+        self.tell_unmatched_gpus();
         // The tree of a file takes several times as much as its rules.
         give_back();
+    }
+
+    /// Says which rules no GPU of this host can fall under, once its GPUs are known.
+    pub(super) fn tell_unmatched_gpus(&self) {
+        let gpus: Vec<HostGpu<'_>> =
+            self.observer.host().gpus().values().map(GpuRows::for_rules).collect();
+        if gpus.is_empty() {
+            return;
+        }
+        for unmatched in self.in_force.rules.set.unmatched_gpus(&gpus) {
+            tracing::warn!("rules: {unmatched}");
+        }
     }
 
     /// The rules in force, for a status.

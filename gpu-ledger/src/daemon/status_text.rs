@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::rendering::{cell, clip};
 use crate::unit::{Bytes, Ms};
 
@@ -271,7 +271,7 @@ fn pid(of: &Value) -> String {
 
 /// A stranger's text, safe to print.
 fn safe(text: &str) -> String {
-    escape(text.as_bytes()).to_string()
+    printable(text.as_bytes()).to_string()
 }
 
 #[cfg(test)]

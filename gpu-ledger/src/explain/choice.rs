@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::ExplainError;
-use crate::attribution::{Dimension, Label, Labels, Value, label_of};
+use crate::attribution::{
+    Dimension, Label, Labels, SHORT_ID_DIGITS, Value, label_of, with_short_id,
+};
 use crate::escape::escape;
 use crate::journal::entry::{OpenFigures, SettlementFigures};
 use crate::settlement::{Account, SettlementId};
 use crate::unit::Pid;
 
-/// Hexadecimal digits of a container's id from which on it is taken for the whole.
-const CONTAINER_DIGITS_MIN: usize = 12;
 /// The line of what nobody can name.
 const UNATTRIBUTED: &str = "unattributed";
 /// Digits of the largest number there is.
@@ -188,10 +188,8 @@ impl Choice {
             Self::Id(_) => Vec::new(),
             Self::Account(_) => vec![one.account.title()],
             Self::Labelled(Label::Container, _) => {
-                let short = of(Label::Container).map(|id| {
-                    let is_hash = id.len() == 64;
-                    id.get(..CONTAINER_DIGITS_MIN).filter(|_| is_hash).unwrap_or(&id).to_owned()
-                });
+                let short =
+                    of(Label::Container).map(|id| with_short_id(&id, SHORT_ID_DIGITS).into_owned());
                 [of(Label::ContainerName), short].into_iter().flatten().collect()
             }
             Self::Labelled(Label::PodUid, _) => {
@@ -236,9 +234,16 @@ fn is_labelled(labels: &Labels, label: Label, value: &str) -> bool {
         // `docker 3f2a9c0d1e4b` is how a bill has it.
         Label::Container => {
             let id = value.split(' ').next_back().unwrap_or(value);
-            own.starts_with(id) && id.len() >= CONTAINER_DIGITS_MIN || **own == *id
+            own.starts_with(id) && id.len() >= SHORT_ID_DIGITS || **own == *id
         }
-        Label::Unit => **own == *value || own.strip_suffix(".service") == Some(value),
+        // `ollama.service (user@1000)`, or of whoever's manager.
+        Label::Unit => {
+            let named = of(Label::UserManager).and_then(|manager| {
+                value.strip_suffix(')')?.strip_suffix(&**manager)?.strip_suffix(" (")
+            });
+            let unit = named.unwrap_or(value);
+            **own == *unit || own.strip_suffix(".service") == Some(unit)
+        }
         _ => **own == *value,
     };
     let by_name = match label {
@@ -248,5 +253,6 @@ fn is_labelled(labels: &Labels, label: Label, value: &str) -> bool {
     };
     of(label).is_some_and(is)
         || by_name.is_some_and(|own| **own == *value)
-        || shown(labels, label).is_some_and(|own| own == value)
+        || shown(labels, label)
+            .is_some_and(|own| own == value || with_short_id(&own, SHORT_ID_DIGITS) == value)
 }

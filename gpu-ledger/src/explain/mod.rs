@@ -4,6 +4,7 @@
 //! ([`render`]). May touch: a journal, through a `Source` of [`crate::billing`]. May not: put
 //! anything on another account than it is booked on, or leave out what speaks against it.
 
+mod accounts;
 mod choice;
 mod evidence;
 mod grounds;
@@ -23,7 +24,9 @@ pub use grounds::{NEAR_MAX, Near, RulesAtHand, Ruling};
 pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 
+use self::accounts::Titles;
 use self::sought::Sought;
+use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::billing::{Source, WHY_MAX};
 use crate::clock::Stamp;
@@ -67,6 +70,9 @@ pub enum ExplainError {
         /// Which.
         what: String,
     },
+    /// The name of an account means several.
+    #[error(transparent)]
+    Name(#[from] BillError),
     /// There is none.
     #[error("{what}")]
     None {
@@ -79,7 +85,11 @@ impl ExplainError {
     /// Whether something else has to be typed.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self, Self::NoId { .. } | Self::Empty { .. } | Self::Several { .. })
+        match self {
+            Self::NoId { .. } | Self::Empty { .. } | Self::Several { .. } => true,
+            Self::Name(error) => error.is_usage(),
+            Self::None { .. } => false,
+        }
     }
 }
 
@@ -130,7 +140,15 @@ pub(crate) fn explain(
     choice: &Choice,
     rules: Option<&RulesAtHand>,
 ) -> anyhow::Result<Explanation> {
-    let mut sought = Sought::new(choice, period);
+    let accounts = match choice {
+        Choice::Account(word) => {
+            let mut titles = Titles::default();
+            source.visit_entries(period, &mut |entry| titles.see(entry, period))?;
+            Some(titles.called(word)?)
+        }
+        Choice::Id(_) | Choice::Labelled(..) => None,
+    };
+    let mut sought = Sought::new(choice, accounts.as_ref(), period);
     let end = source.visit_entries(period, &mut |entry| sought.take(entry))?;
     let outside = source.outside(&Ledger::new())?;
     let (missing, only_uid) = (outside.missing, outside.reading.only_uid);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
+use super::accounts::Accounts;
 use super::choice::{Choice, Choosable, Closeness};
 use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
 use crate::calling::listed;
@@ -30,6 +31,7 @@ const ACCOUNT_WIDTH: usize = 20;
 /// What was found so far.
 pub(super) struct Sought<'c> {
     choice: &'c Choice,
+    accounts: Option<&'c Accounts>,
     period: Span,
     closeness: Closeness,
     pub(super) chosen: BTreeMap<u64, Chosen>,
@@ -52,9 +54,15 @@ struct Open {
 }
 
 impl<'c> Sought<'c> {
-    pub(super) const fn new(choice: &'c Choice, period: Span) -> Self {
+    /// `accounts`: those that the choice means, where it is by account.
+    pub(super) const fn new(
+        choice: &'c Choice,
+        accounts: Option<&'c Accounts>,
+        period: Span,
+    ) -> Self {
         Self {
             choice,
+            accounts,
             period,
             closeness: Closeness::Beginning,
             chosen: BTreeMap::new(),
@@ -94,7 +102,15 @@ impl<'c> Sought<'c> {
         };
         let id = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
         let one = Choosable::settled(entry.seq, figures);
-        match self.choice.holds(one, &id) {
+        let is_shown = !one.pid.is_alias();
+        let held = self.accounts.map_or_else(
+            || self.choice.holds(one, &id),
+            |accounts| {
+                let is = is_shown && accounts.hold(entry.seq, figures);
+                is.then_some(Closeness::Named)
+            },
+        );
+        match held {
             Some(closeness) if closeness >= self.closeness => {
                 if closeness > self.closeness {
                     self.closeness = closeness;
@@ -277,7 +293,7 @@ impl Chosen {
 }
 
 /// Whether it held its GPU in the period, or, without a start, was read in it.
-fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
+pub(super) fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
     let from_ms = figures.start.map_or(figures.read_at.wall.ms(), WallUs::ms);
     let to_ms = from_ms.saturating_add(figures.held.0);
     from_ms < period.to_ms() && period.from_ms() <= to_ms

@@ -40,8 +40,9 @@ impl Account {
 }
 
 /// What stands where the name of a line does and is none: on bills, on the daemon's line, as a meter's label.
-const OWN_WORDS: [&str; 22] = [
+const OWN_WORDS: [&str; 23] = [
     "unattributed",
+    "unclassified",
     "disputed",
     "TOTAL",
     "other",
@@ -78,7 +79,12 @@ pub fn told_apart(name: &str) -> Cow<'_, str> {
         }
         core = bare;
     }
-    if OWN_WORDS.contains(&core) { Cow::Owned(format!("\"{name}\"")) } else { Cow::Borrowed(name) }
+    let is_reason = || NamelessReason::ALL.iter().any(|reason| reason.as_str() == core);
+    if OWN_WORDS.contains(&core) || is_reason() {
+        Cow::Owned(format!("\"{name}\""))
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 impl Account {

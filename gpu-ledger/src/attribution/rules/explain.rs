@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::key::Seen;
 use super::{Condition, Rule, RuleSet, Ruled};
 use crate::attribution::Subject;
-use crate::escape::escape_bounded;
 use crate::settlement::RuleId;
 
 /// Rules told of that did not match, and as many that could not be decided; further ones are counted.
@@ -132,7 +131,7 @@ impl Rule {
             let found = condition.find(seen)?;
             Some(Held {
                 key: condition.key.to_string(),
-                value: escape_bounded(found.value, CHARS_MAX),
+                value: condition.key.shown(found.value, CHARS_MAX),
                 pattern: bounded(&found.pattern.to_string()),
             })
         });
@@ -174,7 +173,7 @@ impl Rule {
             conditions: self.conditions.len(),
             key: condition.key.to_string(),
             wants: bounded(&wants),
-            seen: shown.map(|value| escape_bounded(value, CHARS_MAX)).collect(),
+            seen: shown.map(|value| condition.key.shown(value, CHARS_MAX)).collect(),
             seen_more: values.len().saturating_sub(VALUES_MAX),
             capture_is_empty: values.iter().any(|value| but_for_captures(value)),
         }

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use super::moments::between;
 use super::{
-    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, safe, short, write_left, write_more,
+    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, indent, named, safe, short, write_left,
+    write_more, write_wrapped,
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
 use crate::rendering::{cell, clip, or_unknown, percent};
@@ -41,7 +43,7 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
     writeln!(
         page,
         "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
-        cell(&safe(&name), NAME_WIDTH),
+        cell(&named(report, &name), NAME_WIDTH),
         one.pid,
         cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
         or_unknown(one.in_period_ms),
@@ -95,8 +97,9 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
     for line in &report.disputed {
         writeln!(
             page,
-            "  {} {:<10} {:>6} settlements {:>20} ms raw",
-            cell(&safe(&line.account), NAME_WIDTH),
+            "{}{} {:<10} {:>6} settlements {:>20} ms raw",
+            indent(report, line.line),
+            cell(&named(report, &line.account), NAME_WIDTH),
             line.reason,
             line.count,
             line.raw_ms
@@ -121,8 +124,9 @@ pub(super) fn write_open(page: &mut String, report: &Report) -> fmt::Result {
 fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Result {
     writeln!(
         page,
-        "  {} {:<12} pid {:<8} so far {:>12}",
-        cell(&safe(&open.account), WIDE_NAME_WIDTH),
+        "{}{} {:<12} pid {:<8} so far {:>12}",
+        indent(report, open.line),
+        cell(&named(report, &open.account), WIDE_NAME_WIDTH),
         short(report, &open.gpu_uuid),
         pid(open.pid),
         or_unknown(open.accrued_ms),
@@ -164,8 +168,9 @@ pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Re
 fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::Result {
     writeln!(
         page,
-        "  {} {:<12} pid {:<8} seen for {:>12}",
-        cell(&safe(&one.account), WIDE_NAME_WIDTH),
+        "{}{} {:<12} pid {:<8} seen for {:>12}",
+        indent(report, one.line),
+        cell(&named(report, &one.account), WIDE_NAME_WIDTH),
         short(report, &one.gpu_uuid),
         pid(one.pid),
         or_unknown(one.seen_ms),
@@ -184,7 +189,8 @@ pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result 
     match (&coverage.start, &coverage.end) {
         (Some(start), Some(end)) => {
             let covered = coverage.covered_ms;
-            writeln!(page, "process events {start} to {end}\n  {covered} covered")?;
+            let received = between(report, start, end);
+            writeln!(page, "process events {received}\n  {covered} covered")?;
         }
         _ => writeln!(page, "process events: none were received in the period")?,
     }
@@ -233,7 +239,8 @@ fn write_gaps(page: &mut String, report: &Report) -> fmt::Result {
     for gap in gaps.iter().take(LINES_SHOWN_MAX) {
         let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
         let of = gap.gpu.as_ref().map_or("every GPU".to_owned(), |gpu| short(report, gpu));
-        writeln!(page, "  {}, {of}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
+        let unseen = between(report, &gap.from, &gap.to);
+        writeln!(page, "  {}, {of}, {size}\n    {unseen}", gap.cause)?;
     }
     write_more(page, gaps.len())
 }
@@ -319,6 +326,9 @@ pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             line.reason
         )?;
         writeln!(page, "  {subject}")?;
+        if let Some(remedy) = &line.remedy {
+            write_wrapped(page, &safe(remedy))?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::attribution::Label;
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, program};
+use crate::explain::accounts::Titles;
 use crate::explain::sought::Sought;
 use crate::explain::{Choice, ExplainError, ReadEnd};
 use crate::journal::entry::OpenKind;
@@ -17,7 +18,13 @@ fn seek_in(
     period: Span,
 ) -> Result<Vec<u64>, String> {
     let choice = choice.as_ref().map_err(ToString::to_string)?;
-    let mut sought = Sought::new(choice, period);
+    let mut titles = Titles::default();
+    journal.entries.iter().for_each(|entry| titles.see(entry, period));
+    let accounts = match choice {
+        Choice::Account(word) => Some(titles.called(word).map_err(|error| error.to_string())?),
+        Choice::Id(_) | Choice::Labelled(..) => None,
+    };
+    let mut sought = Sought::new(choice, accounts.as_ref(), period);
     journal.entries.iter().for_each(|entry| sought.take(entry));
     let unresolved: BTreeSet<u64> = journal.end.unresolved.keys().copied().collect();
     let found = sought.found(&ReadEnd { missing: 0, only_uid: None, unresolved });
