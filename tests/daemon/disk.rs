@@ -155,11 +155,15 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     );
     daemon.until_booked(21);
     fill(&state, "filler-of-the-reserve");
-    let condition = || {
+    let status = || {
         let mut ask = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
         ask.args(["status", "--json", "--socket"]).arg(sim.folder().join("run/daemon.sock"));
         let status: serde_json::Value =
             serde_json::from_slice(&ask.output().unwrap().stdout).unwrap();
+        status
+    };
+    let condition = || {
+        let status = status();
         let red = status["health"]["reasons"].as_array().unwrap().iter();
         let red = red.filter(|reason| reason["reason"] == "disk-full").count();
         (status["journal"]["condition"].as_str().unwrap().to_owned(), red)
@@ -177,7 +181,32 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     }
     daemon.until_booked(jobs);
     poll("health is green again", || (condition() == ("well".to_owned(), 0)).then_some(()));
-    daemon.stop();
+    // That there were gaps is said as long as the journal has them, by this run and by the next.
+    let mut told = 0;
+    let summed = |status: &serde_json::Value| {
+        let gaps = status["coverage"]["journal_gaps"].as_array()?;
+        let gap = gaps.iter().find(|gap| gap["cause"] == "disk-full")?;
+        assert!(gap["last"]["from"].as_str()? <= gap["last"]["to"].as_str()?, "{gap}");
+        gap["count"].as_u64()
+    };
+    poll("status has them", || {
+        told = summed(&status())?;
+        (told >= 2).then_some(())
+    });
+    let log = daemon.stop();
+    let lines = |what: &str| {
+        let lines = log.lines().filter(|line| line.contains(what));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (full, room) = (lines("the journal's disk is full: "), lines("disk has room again: "));
+    assert!(!full.is_empty() && full.len() == room.len(), "{full:?} {room:?}");
+    for line in full.iter().chain(&room) {
+        let place = format!("path={}", state.display());
+        assert!(line.contains(&place) && line.contains("free_bytes="), "{line}");
+    }
+    let next = Setup::on(&sim).start();
+    poll("the next one has them too", || (summed(&status())? == told).then_some(()));
+    next.stop();
     let books = Books::of(&journal(&state));
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
     let gaps = books.gaps_of(GapCause::DiskFull);

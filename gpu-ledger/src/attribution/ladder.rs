@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::ground::Ground;
 use super::labels::{bounded, is_id, pod_called};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
@@ -12,18 +13,36 @@ use crate::place::{Container, DESKTOP, Job, Runtime, desktop_program};
 const SCHEDULERS: [&[u8]; 7] =
     [b"cron", b"crond", b"CRON", b"anacron", b"atd", b"fcron", b"busybox-crond"];
 
+/// Names a process by one ground, bounded; `None` where that has no name for it.
+type Rung = fn(&Subject<'_>) -> Option<Arc<str>>;
+
+/// In the order in which they decide. The program is below them all.
+const LADDER: [(Ground, Rung); 6] = [
+    (Ground::Job, |subject| subject.place.job.as_ref().and_then(job).map(bounded)),
+    (Ground::Pod, |subject| pod(subject).map(bounded)),
+    (Ground::Container, container),
+    (Ground::Desktop, desktop),
+    (Ground::Unit, |subject| unit(subject).filter(|_| !subject.place.is_desktop()).map(bounded)),
+    (Ground::Scheduler, |subject| scheduled(subject).map(bounded)),
+];
+
 /// The account's name.
 pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
-    let place = subject.place;
-    let first = place.job.as_ref().and_then(job).or_else(|| pod(subject)).map(bounded);
-    let further = || {
-        desktop(subject)
-            .or_else(|| unit(subject).filter(|_| !place.is_desktop()))
-            .or_else(|| scheduled(subject))
-            .map(bounded)
-    };
-    let found = first.or_else(|| container(subject)).or_else(further);
+    let found = LADDER.iter().find_map(|(_, rung)| rung(subject));
     found.unwrap_or_else(|| program(subject.program))
+}
+
+/// Every ground that has a name for it, the one that decides first.
+pub(super) fn rungs(subject: &Subject<'_>) -> Vec<(Ground, Arc<str>)> {
+    let found = LADDER.iter().filter_map(|(ground, rung)| Some((*ground, rung(subject)?)));
+    found.chain([(Ground::Program, program(subject.program))]).collect()
+}
+
+/// The program of the scheduler that started it, where one did.
+pub(super) fn scheduler(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let ancestors = subject.ancestors.iter().filter_map(|one| one.program);
+    let mut schedulers = ancestors.filter(|one| SCHEDULERS.contains(&one.as_bytes()));
+    schedulers.next().map(|one| program(Some(one)))
 }
 
 /// `slurm 1234`: the numbers of two schedulers are not those of one.

@@ -4,6 +4,7 @@ use super::BillError;
 use super::ledger::Ledger;
 use crate::calling::{NoSuchGpu, gpu_called, listed};
 use crate::escape::{escape, printable};
+use crate::likeness::nearest;
 use crate::unit::GpuUuid;
 
 /// The GPUs that are meant: by index (`0`, where it enumerated last), UUID, or the beginning of one, with or
@@ -29,9 +30,11 @@ pub(super) fn no_such_line<'a>(name: &str, known: impl Iterator<Item = &'a str>)
     let mut names: Vec<&str> = known.collect();
     names.sort_unstable();
     names.dedup();
+    let safe = |name: &str| printable(name.as_bytes()).to_string();
     BillError::NoSuchLine {
-        name: escape(name.as_bytes()).to_string(),
-        known: listed(names.into_iter().map(|name| printable(name.as_bytes()).to_string())),
+        name: if name.is_empty() { "\"\"".to_owned() } else { escape(name.as_bytes()).to_string() },
+        likely: nearest(name, names.iter().copied()).map(safe),
+        known: listed(names.into_iter().map(safe)),
     }
 }
 
@@ -57,6 +60,19 @@ mod tests {
         let twice = ["2", "1", "GPU-2"].map(str::to_owned);
         assert_eq!(chosen_gpus(&ledger, &twice), Ok(vec![gpu(2), gpu(1)]));
         assert_eq!(chosen_gpus(&ledger, &[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_line_that_is_not_there_is_answered_with_the_one_that_is_called_almost_so() {
+        let known = ["ollama", "train.py", "x\u{1b}"];
+        let refused = |name: &str| no_such_line(name, known.into_iter()).to_string();
+        assert_eq!(
+            refused("tarin.py"),
+            "no line of this bill is called tarin.py, did you mean train.py?; there are: ollama, \
+             train.py, x\\x1b"
+        );
+        assert!(refused("zzz").starts_with("no line of this bill is called zzz; there are: "));
+        assert!(refused("").starts_with("no line of this bill is called \"\"; there are: "));
     }
 
     #[test]

@@ -151,10 +151,15 @@ pub enum BillError {
         known: String,
     },
     /// No line is called so.
-    #[error("no line of this bill is called {name}; there are: {known}")]
+    #[error(
+        "no line of this bill is called {name}{}; there are: {known}",
+        likely.as_ref().map(|likely| format!(", did you mean {likely}?")).unwrap_or_default()
+    )]
     NoSuchLine {
         /// What was asked for, safe to print.
         name: String,
+        /// The line that is called almost so, safe to print.
+        likely: Option<String>,
         /// The lines there are.
         known: String,
     },

@@ -7,12 +7,11 @@ use jiff::tz::TimeZone;
 
 use super::Usage;
 use super::place::Place;
+use super::source::with_source;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format, JournalFiles, JournalSocket, PricesAt};
+use crate::billing::{self, BillOptions, Format, PricesAt};
 use crate::clock::Clock;
-use crate::daemon::ClientError;
-use crate::journal::store::{StateDir, StoreError};
 
 const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
@@ -99,47 +98,11 @@ enum Form {
     Line,
 }
 
-/// Neither the files nor the daemon could be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{files}; and {daemon}")]
-struct NoSource {
-    files: StoreError,
-    daemon: ClientError,
-}
-
 /// Makes the bill.
 pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
     let place = bill.place.clone();
     let options = options(bill, clock)?;
-    if place.names_socket() && place.names_state_dir() {
-        let what = "--socket asks a daemon for its own journal; leave --state-dir out beside it";
-        return Err(Usage(what.to_owned()).into());
-    }
-    if place.names_socket() {
-        return billing::bill(&options, &mut JournalSocket::at(&place.socket()?));
-    }
-    let files = match JournalFiles::open(&StateDir::at(place.state_dir()?)) {
-        Ok(mut files) => return billing::bill(&options, &mut files),
-        Err(error) if error.is_denied() => error,
-        Err(error) => return Err(error.into()),
-    };
-    let socket = place.socket()?;
-    if place.names_state_dir() {
-        // Whose daemon answers there is not known: it may write another journal.
-        return Err(anyhow::anyhow!(
-            "{files}; ask the daemon that writes it: gpu-ledger bill --socket {}",
-            socket.display()
-        ));
-    }
-    billing::bill(&options, &mut JournalSocket::at(&socket)).map_err(|error| {
-        match error.downcast::<ClientError>() {
-            Ok(daemon @ (ClientError::Absent { .. } | ClientError::Denied { .. })) => {
-                NoSource { files, daemon }.into()
-            }
-            Ok(daemon) => daemon.into(),
-            Err(error) => error,
-        }
-    })
+    with_source(&place, "bill", |source| billing::bill(&options, source))
 }
 
 /// Refuses what a form has no place for, instead of leaving it out without a word.

@@ -33,6 +33,9 @@ pub(crate) fn offline_status(
         as_of: rfc3339(Clock::system().now().wall),
         host: crate::session::preflight::host_name().to_string(),
         daemon: None,
+        rules: None,
+        cmdline: None,
+        reload_refused: None,
         coverage: CoverageStatus {
             began: end.began.map(|began| rfc3339(began.stamp.wall)),
             until: end.last.map(|last| rfc3339(last.stamp.wall)),

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Daemon;
 use super::request::{OTHER_USERS, Peer};
+use super::rules::{RefusedStatus, RulesStatus};
 use super::writer::Condition;
 use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
@@ -16,8 +17,8 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
-use crate::metrics::GapCount;
 use crate::metrics::health::{Health, JournalLack, Vitals};
+use crate::metrics::{GapCount, LastGap};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
@@ -29,6 +30,12 @@ pub(crate) struct Status {
     pub(crate) as_of: String,
     pub(crate) host: String,
     pub(crate) daemon: Option<DaemonStatus>,
+    /// The rules in force; null where no daemon answers, as the next two.
+    pub(crate) rules: Option<RulesStatus>,
+    /// How much of command lines is stored.
+    pub(crate) cmdline: Option<&'static str>,
+    /// Null, too, where the last reload was not refused.
+    pub(crate) reload_refused: Option<RefusedStatus>,
     pub(crate) coverage: CoverageStatus,
     pub(crate) gpus: Vec<GpuStatus>,
     pub(crate) open: Vec<OpenStatus>,
@@ -71,13 +78,35 @@ pub(crate) struct GapSum {
     pub(crate) cause: GapCause,
     pub(crate) count: u64,
     pub(crate) length_ms: Ms,
+    /// Events or rows that were lost in them; null where that is not known of each.
+    pub(crate) size: Option<u64>,
+    /// The last one.
+    pub(crate) last: Option<LastGapStatus>,
+}
+
+/// The last gap of a cause.
+#[derive(Serialize, Debug)]
+pub(crate) struct LastGapStatus {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) size: Option<u64>,
 }
 
 impl GapSum {
     fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
-        let gaps = gaps.iter();
-        gaps.map(|(cause, gap)| Self { cause: *cause, count: gap.count, length_ms: gap.length })
-            .collect()
+        let last = |last: LastGap| LastGapStatus {
+            from: rfc3339(last.from),
+            to: rfc3339(last.to),
+            size: last.size,
+        };
+        let gaps = gaps.iter().map(|(cause, gap)| Self {
+            cause: *cause,
+            count: gap.count,
+            length_ms: gap.length,
+            size: gap.size,
+            last: gap.last.map(last),
+        });
+        gaps.collect()
     }
 }
 
@@ -234,6 +263,9 @@ impl Daemon {
                 version: env!("CARGO_PKG_VERSION"),
                 ready: self.readiness.is_told(),
             }),
+            rules: Some(self.rules_status()),
+            cmdline: Some(self.config.cmdline.as_str()),
+            reload_refused: self.refused_status(peer),
             coverage: self.coverage_status(host),
             gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
             open: opens(host, peer, now),

@@ -9,13 +9,16 @@ use super::{
     write_more, write_wrapped,
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
-use crate::rendering::{cell, or_unknown, percent};
+use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
 
 /// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
 const DEAD_ROWS_KEPT: u64 = 128;
+
+/// Columns of an account beside a settlement's id, which has up to 41.
+const ACCOUNT_WIDTH: usize = 23;
 
 /// Every settlement, where the bill is made by process.
 pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result {
@@ -28,7 +31,11 @@ pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result
     for one in settlements.iter().take(LINES_SHOWN_MAX) {
         write_process(page, report, one)?;
     }
-    write_more(page, settlements.len())
+    write_more(page, settlements.len())?;
+    if settlements.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "gpu-ledger explain ID says why one of them stands where it does")
 }
 
 fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Result {
@@ -44,11 +51,21 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
         or_unknown(one.shared_ms),
         or_unknown(one.max_memory_bytes),
     )?;
+    write_id(page, one, &name)?;
     write_unseen(page, one.uncovered_ms)?;
     let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
     marks.extend(one.reason.map(|why| format!("unattributed {why}")));
     marks.extend(one.dispute.map(|why| format!("DISPUTED {why}, {} raw", one.held_ms)));
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+/// By what it can be asked after; and its account, where that is not what the line is called.
+fn write_id(page: &mut String, one: &Settled, name: &str) -> fmt::Result {
+    write!(page, "      {}", one.id)?;
+    if one.reason.is_none() && one.account != name {
+        write!(page, "  account {}", clip(&safe(&one.account), ACCOUNT_WIDTH))?;
+    }
+    writeln!(page)
 }
 
 pub(super) fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {

@@ -152,8 +152,8 @@ fn a_process_says_how_much_of_its_time_nobody_saw() {
     let page = super::render(&made(&journal, By::Process, SharePolicy::None, &[]));
     assert!(
         page.contains(
-            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      of it 0.700 s where nobody saw \
-             who shared it\n"
+            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      0a2b3c4d-8-1796000399000000\n      \
+             of it 0.700 s where nobody saw who shared it\n"
         ),
         "{page}"
     );
@@ -168,6 +168,28 @@ fn a_process_says_how_much_of_its_time_nobody_saw() {
         ),
         "{page}"
     );
+}
+
+#[test]
+fn a_process_has_the_id_that_explain_takes_and_its_account_where_that_is_another_word() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("python3", 4_194_303, MINUTE, 4_000));
+    journal.mark(5 * HOUR, 1);
+    let mut report = made(&journal, By::Process, SharePolicy::None, &[]);
+    let id = "      0a2b3c4d-4194303-1795996860000000";
+    assert!(super::render(&report).contains(&format!("{id}\n")));
+    for one in report.settlements.iter_mut().flatten() {
+        one.account = "research/語音合成服務-training".to_owned();
+    }
+    let page = super::render(&report);
+    assert!(page.contains(&format!("{id}  account research/語音")), "{page}");
+    let too_wide: Vec<&str> = page.lines().filter(|line| line.width() > 80).collect();
+    assert_eq!(too_wide, Vec::<&str>::new());
+    // Whoever reads a table of commas has both too.
+    let csv = table::csv(&report, false).unwrap();
+    assert!(csv.contains("0a2b3c4d-4194303-1795996860000000,settled,research/"), "{csv}");
+    let none = super::render(&made(&Journal::began(0, 1), By::Process, SharePolicy::None, &[]));
+    assert!(!none.contains("gpu-ledger explain"), "{none}");
 }
 
 #[test]
