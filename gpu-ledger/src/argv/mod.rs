@@ -10,11 +10,17 @@
 //! `NESTING_MAX` deep: written by hand and not as regular expressions, since a cut secret at the end of a
 //! capture is shorter than any form of it.
 
+mod containers;
+mod fields;
+mod lists;
+mod literals;
+mod markers;
 mod marks;
 mod names;
 mod pem;
 mod programs;
 mod sequence;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod text;
