@@ -95,9 +95,9 @@ fn account_of(attribution: &Attribution) -> Account {
 fn books_of(rows: &[FinalRow], known: &Known, books: &mut Books) -> GpuBooks {
     let settlements = settle_all(rows, |_| known.evidence(), books).unwrap();
     let timeline = known.clock.timeline().unwrap();
-    let booked = settlements.iter().map(|settlement| {
-        booked(settlement, account_of(&settlement.attribution), timeline)
-    });
+    let booked = settlements
+        .iter()
+        .map(|settlement| booked(settlement, account_of(&settlement.attribution), timeline));
     let gpu = rows[0].row.gpu.clone();
     GpuBooks { gpu, settlements: booked.collect(), running: Vec::new(), uncovered: Vec::new() }
 }
