@@ -33,7 +33,8 @@ fn assert_prints_no_secret<T: Debug>(holder: T) {
     let name = std::any::type_name::<T>();
     let mut shown = vec![format!("{holder:?}"), format!("{holder:#?}")];
     // An error that nobody handles.
-    let text = catch_unwind(AssertUnwindSafe(|| Err::<(), T>(holder).unwrap())).unwrap_err();
+    let failed: Result<(), T> = std::iter::once(Err(holder)).collect();
+    let text = catch_unwind(AssertUnwindSafe(|| failed.unwrap())).unwrap_err();
     shown.push(text.downcast_ref::<String>().unwrap().clone());
     // As a list of numbers it would be read as well.
     let numbers = CANARY.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -217,7 +218,7 @@ fn visit(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() && name != "tests" {
             visit(&path, look);
-        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+        } else if path.extension().is_some_and(|end| end == "rs") && !name.ends_with("tests.rs") {
             look(&path, &std::fs::read_to_string(&path).unwrap());
         }
     }
