@@ -40,29 +40,32 @@ const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
 
-/// Takes an entry, and of a settlement that this reader may see what it rests on.
-type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
-
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
-pub(crate) trait Source {
+pub trait Source {
     /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
     ///
     /// # Errors
     /// What keeps it from that. Nothing that was handed over may be used then.
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
 
-    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
-    /// the journal ends.
-    ///
-    /// # Errors
-    /// As above, and those of `take`.
-    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
-
     /// What the entries of this ledger rest on, as far as a bill shows it.
     ///
     /// # Errors
     /// What keeps it from reading.
     fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside>;
+}
+
+/// Takes an entry, and of a settlement that this reader may see what it rests on.
+type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
+
+/// A source that also tells why: what the settlements on a bill rest on.
+pub(crate) trait WhySource: Source {
+    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
+    /// the journal ends.
+    ///
+    /// # Errors
+    /// As those of [`Source::read`], and those of `take`.
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
 }
 
 /// In which form a bill is wanted.
@@ -116,7 +119,7 @@ pub struct BillOptions {
 /// # Errors
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
-pub(crate) fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
+pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     // Where no amount is shown, none is UNKNOWN.
     let prices = match options.format {
         Format::Csv { .. } | Format::Line => None,
