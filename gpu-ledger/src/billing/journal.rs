@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Source, TakeWhy, WhySource};
+use super::{Source, TakeWhy};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
@@ -161,21 +161,6 @@ impl Source for JournalFiles {
         Ok(Head { seq: read.end.head.seq, hash: read.end.head.hash })
     }
 
-    fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside> {
-        let (driver, driver_version) = self.driver(ledger.epochs().into_iter())?;
-        let born_ms = self.born_ms(ledger.rowless().into_iter())?;
-        let reading = Reading {
-            through: Through::Files,
-            proven: Proven::Journal,
-            only_uid: None,
-            witnessed: self.witnessed != Some(false),
-        };
-        let missing = self.missing;
-        Ok(Outside { driver, driver_version, missing, born_ms, reading, ..Outside::default() })
-    }
-}
-
-impl WhySource for JournalFiles {
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
         let mut went: anyhow::Result<()> = Ok(());
         let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
@@ -191,6 +176,19 @@ impl WhySource for JournalFiles {
         went?;
         self.witnessed = read.witnessed;
         Ok(read.end)
+    }
+
+    fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside> {
+        let (driver, driver_version) = self.driver(ledger.epochs().into_iter())?;
+        let born_ms = self.born_ms(ledger.rowless().into_iter())?;
+        let reading = Reading {
+            through: Through::Files,
+            proven: Proven::Journal,
+            only_uid: None,
+            witnessed: self.witnessed != Some(false),
+        };
+        let missing = self.missing;
+        Ok(Outside { driver, driver_version, missing, born_ms, reading, ..Outside::default() })
     }
 }
 

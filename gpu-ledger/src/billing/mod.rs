@@ -14,7 +14,7 @@ pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub(crate) use replay::replay;
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
 pub use socket::JournalSocket;
-pub(crate) use why::Why;
+pub use why::Why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -40,6 +40,9 @@ const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
 
+/// Takes an entry, and of a settlement that this reader may see what it rests on.
+type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
+
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
 pub trait Source {
     /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
@@ -48,24 +51,18 @@ pub trait Source {
     /// What keeps it from that. Nothing that was handed over may be used then.
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
 
+    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
+    /// the journal ends.
+    ///
+    /// # Errors
+    /// As above, and those of `take`.
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
+
     /// What the entries of this ledger rest on, as far as a bill shows it.
     ///
     /// # Errors
     /// What keeps it from reading.
     fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside>;
-}
-
-/// Takes an entry, and of a settlement that this reader may see what it rests on.
-type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
-
-/// A source that also tells why: what the settlements on a bill rest on.
-pub(crate) trait WhySource: Source {
-    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
-    /// the journal ends.
-    ///
-    /// # Errors
-    /// As those of [`Source::read`], and those of `take`.
-    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
 }
 
 /// In which form a bill is wanted.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{Why, WhySource};
+use super::{Source, Why};
 use crate::attribution::rules::{RuleSet, Ruled};
 use crate::attribution::{
     Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names, last_paths,
@@ -106,10 +106,7 @@ pub struct Billed {
 ///
 /// # Errors
 /// Those of reading the journal and of the period; that the two bills do not agree on what was held.
-pub(crate) fn replay(
-    options: &ReplayOptions,
-    source: &mut dyn WhySource,
-) -> anyhow::Result<Replay> {
+pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow::Result<Replay> {
     let now = moment_of(options.clock.now().wall.ms());
     let mut standpoint = Standpoint { now, latest_ms: None, zone: options.zone.clone() };
     let span = standpoint.reading(&options.asked)?;

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::{Source, TakeWhy, WhySource};
+use super::{Source, TakeWhy};
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::daemon::{Client, ClientError, End, StreamError};
@@ -98,6 +98,10 @@ impl Source for JournalSocket {
         Ok(Head { seq: recovered.head.seq, hash: recovered.head.hash })
     }
 
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
+        self.entries(period, true, take)
+    }
+
     fn outside(&mut self, _: &Ledger) -> anyhow::Result<Outside> {
         let Some(end) = self.end.take() else {
             anyhow::bail!("nothing was read yet; this is a bug, please report it");
@@ -116,11 +120,5 @@ impl Source for JournalSocket {
             reading,
             ..Outside::default()
         })
-    }
-}
-
-impl WhySource for JournalSocket {
-    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
-        self.entries(period, true, take)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Usage;
 use super::place::Place;
-use crate::billing::{JournalFiles, JournalSocket, WhySource};
+use crate::billing::{JournalFiles, JournalSocket, Source};
 use crate::daemon::ClientError;
 use crate::journal::store::{StateDir, StoreError};
 
@@ -21,7 +21,7 @@ struct NoSource {
 pub(super) fn with_source<T>(
     place: &Place,
     command: &str,
-    read: impl FnOnce(&mut dyn WhySource) -> anyhow::Result<T>,
+    read: impl FnOnce(&mut dyn Source) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     if place.names_socket() && place.names_state_dir() {
         let what = "--socket asks a daemon for its own journal; leave --state-dir out beside it";
