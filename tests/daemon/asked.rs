@@ -85,6 +85,7 @@ fn status_says_since_when_this_run_watches_and_every_gap_of_the_journal() {
     let offline = status(&sim);
     let began = offline["coverage"]["began"].as_str().unwrap();
     assert!(began > third.as_str(), "{offline}: the last run began after {third}");
+    assert_eq!(offline["coverage"]["journal_gaps"], gaps, "the journal alone says it too");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn rules_that_the_daemon_would_not_take_or_that_never_match_are_told() {
     };
     configure("");
     let doctor = || nowhere().doctor(&["--config", file.to_str().unwrap()]);
-    doctor().finds("rules", "unknown", "rules.toml", "run it as root");
+    doctor().finds("rules", "missing", "rules.toml: No such file", "correct the file");
     let rule = "[[rule]]\naccount = \"a\"\nargv = \"x\"\n";
     std::fs::write(&rules, rule).unwrap();
     doctor().finds("rules", "ok", "1 in ", "");

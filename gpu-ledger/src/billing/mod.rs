@@ -14,7 +14,7 @@ pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
 pub(crate) use replay::{process as journaled_process, replay};
 pub use socket::JournalSocket;
-pub(crate) use why::Why;
+pub use why::Why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(crate) const WHY_MAX: usize = 100;
 type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
 
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
-pub(crate) trait Source {
+pub trait Source {
     /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ pub struct BillOptions {
 /// # Errors
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
-pub(crate) fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
+pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     // Where no amount is shown, none is UNKNOWN.
     let prices = match options.format {
         Format::Csv { .. } | Format::Line => None,

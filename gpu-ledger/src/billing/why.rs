@@ -6,13 +6,13 @@ use crate::journal::store::StoreError;
 
 /// What one entry rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Why {
+pub struct Why {
     /// When it was made.
-    pub(crate) at: Moment,
+    pub at: Moment,
     /// What named it, and what the driver said.
-    pub(crate) evidence: Evidence,
+    pub evidence: Evidence,
     /// The arguments that it commits to; `None` where they are not stored, or not any more.
-    pub(crate) argv: Option<KeptArgv>,
+    pub argv: Option<KeptArgv>,
 }
 
 impl JournalFiles {

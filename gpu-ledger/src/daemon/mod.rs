@@ -17,6 +17,7 @@ mod client;
 mod end;
 mod fold;
 mod fresh;
+mod gaps;
 mod meters;
 mod notify;
 mod offline;

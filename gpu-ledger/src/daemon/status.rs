@@ -1,11 +1,11 @@
 //! How everything is: what `status` and `live` answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Daemon;
+use super::gaps::GapSum;
 use super::request::{OTHER_USERS, Peer};
 use super::rules::{RefusedStatus, RulesStatus};
 use super::writer::Condition;
@@ -18,7 +18,6 @@ use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
 use crate::metrics::health::{Health, JournalLack, Vitals};
-use crate::metrics::{GapCount, LastGap};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
@@ -68,46 +67,8 @@ pub(crate) struct CoverageStatus {
     pub(crate) event_gaps: Option<usize>,
     /// Events that were lost; null where a loss could not be counted.
     pub(crate) events_lost: Option<u64>,
-    /// Every gap that stands in the journal, by cause; null before they are summed, and where no daemon does it.
+    /// Every gap that stands in the journal, by cause; null before they are summed.
     pub(crate) journal_gaps: Option<Vec<GapSum>>,
-}
-
-/// Gaps of one cause, whenever they were.
-#[derive(Serialize, Debug)]
-pub(crate) struct GapSum {
-    pub(crate) cause: GapCause,
-    pub(crate) count: u64,
-    pub(crate) length_ms: Ms,
-    /// Events or rows that were lost in them; null where that is not known of each.
-    pub(crate) size: Option<u64>,
-    /// The last one.
-    pub(crate) last: Option<LastGapStatus>,
-}
-
-/// The last gap of a cause.
-#[derive(Serialize, Debug)]
-pub(crate) struct LastGapStatus {
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) size: Option<u64>,
-}
-
-impl GapSum {
-    fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
-        let last = |last: LastGap| LastGapStatus {
-            from: rfc3339(last.from),
-            to: rfc3339(last.to),
-            size: last.size,
-        };
-        let gaps = gaps.iter().map(|(cause, gap)| Self {
-            cause: *cause,
-            count: gap.count,
-            length_ms: gap.length,
-            size: gap.size,
-            last: gap.last.map(last),
-        });
-        gaps.collect()
-    }
 }
 
 #[derive(Serialize, Debug)]

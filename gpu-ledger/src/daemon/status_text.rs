@@ -73,6 +73,12 @@ pub(crate) fn status_text(status: &Value) -> String {
         text("/journal/head_seq"),
         text("/journal/head_hash").get(..16).unwrap_or("")
     ));
+    write_unknown(&mut page, status);
+    page.text
+}
+
+/// What is UNKNOWN, a line each.
+fn write_unknown(page: &mut Page, status: &Value) {
     let unknown = list(status, "/unknown");
     if unknown.is_empty() {
         page.line("unknown 0");
@@ -88,7 +94,6 @@ pub(crate) fn status_text(status: &Value) -> String {
             or_none("code")
         ));
     }
-    page.text
 }
 
 /// Every gap in the journal, by cause.
@@ -102,11 +107,11 @@ fn write_journal_gaps(page: &mut Page, status: &Value) {
     }
     let words = gaps.into_iter().map(|gap| {
         let (count, cause) = (word(gap.get("count")), word(gap.get("cause")));
-        let lost = gap.get("size").and_then(Value::as_u64);
-        let lost = lost.map(|lost| format!(", {lost} lost")).unwrap_or_default();
+        let size = gap.get("size").and_then(Value::as_u64);
+        let size = size.map(|size| format!(", {size} lost")).unwrap_or_default();
         let last = gap.pointer("/last/to").and_then(Value::as_str);
         let last = last.map(|last| format!(", the last until {}", safe(last))).unwrap_or_default();
-        format!("{count} {cause} ({}{lost}{last})", time(gap.get("length_ms")))
+        format!("{count} {cause} ({}{size}{last})", time(gap.get("length_ms")))
     });
     page.wrapped("  gaps in the journal: ", &words.collect::<Vec<_>>().join(", "));
 }

@@ -4,6 +4,7 @@
 //! anything: that it is whole is said there alone.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -54,13 +55,21 @@ pub(crate) struct EntryLine {
 }
 
 /// What an entry rests on.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WhyLine {
     /// Canonical bytes of its evidence.
     evidence: String,
     /// Canonical bytes of the arguments as they are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     argv: Option<String>,
+}
+
+/// The arguments are in it, in base64.
+impl fmt::Debug for WhyLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_argv = self.argv.is_some();
+        f.debug_struct("WhyLine").field("has_argv", &has_argv).finish_non_exhaustive()
+    }
 }
 
 /// Kept arguments: commitment, bytes, true length, state, and the word for how they differ from what was captured.

@@ -128,9 +128,8 @@ fn rules_of(config: &Config) -> Check {
                 }
             }
         }
-        Err(error @ RulesError::Read { .. }) => {
-            Check::new(Area::State, check, Status::Unknown, error.to_string())
-                .with_remedy("run it as root or as the daemon's user")
+        Err(RulesError::Read { path, cause }) if cause.kind() == ErrorKind::PermissionDenied => {
+            unseen(check, &path, cause)
         }
         Err(error) => Check::new(Area::State, check, Status::Missing, error.to_string())
             .with_remedy("correct the file: the daemon does not start with it"),

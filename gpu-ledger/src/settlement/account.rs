@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Attribution, Named};
 use crate::unknown::NamelessReason;
 
 /// A line of the bill.
@@ -105,16 +104,6 @@ impl fmt::Display for Account {
             Self::Ruled { name, .. } | Self::Unclassified(name) => f.pad(name),
             Self::Unattributed(reason) => f.pad(&format!("unattributed ({reason})")),
         }
-    }
-}
-
-/// The account of an attribution. What an identity is called is not this room's matter:
-/// `classify` sees the identity and answers with a rule's account or the program's name.
-/// What has no identity never reaches it.
-pub fn account_of(attribution: &Attribution, classify: impl FnOnce(&Named) -> Account) -> Account {
-    match attribution {
-        Attribution::Named(named) => classify(named),
-        Attribution::Nameless(nameless) => Account::Unattributed(nameless.reason),
     }
 }
 

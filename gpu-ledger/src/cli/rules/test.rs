@@ -352,7 +352,7 @@ impl Failed {
         match (self.seen.as_slice(), self.seen_more) {
             ([], _) => {}
             (_, _) if self.capture_is_empty => {
-                write!(page, "; it is, but a capture takes nothing")?
+                write!(page, "; it is, but a capture takes nothing")?;
             }
             (seen, 0) => write!(page, "; it is {}", seen.join(", "))?,
             (seen, more) => write!(page, "; it is {} and {more} others", seen.join(", "))?,
