@@ -143,7 +143,8 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
     if let (true, Some(begin)) = (found.is_empty(), word.trim().strip_suffix(CUT)) {
-        found = by(&|name| !begin.is_empty() && name.starts_with(begin));
+        // Blanks at a name's ends are not to be seen on a page.
+        found = by(&|name| !begin.is_empty() && name.trim_start().starts_with(begin));
     }
     let lines = of(found.clone());
     if lines.len() > 1 {
@@ -169,7 +170,16 @@ mod tests {
     use super::*;
 
     fn names() -> Vec<(String, usize)> {
-        let names = ["ollama", r"C:\models", r"a\x1bb", "train-llama", "train-llm", "=sum", "a b"];
+        let names = [
+            "ollama",
+            r"C:\models",
+            r"a\x1bb",
+            "train-llama",
+            "train-llm",
+            "=sum",
+            "a b",
+            " led by one",
+        ];
         names.map(str::to_owned).into_iter().zip(0..).collect()
     }
 
@@ -191,6 +201,8 @@ mod tests {
             ("'=sum", 5),
             (r"a\x20b", 6),
             (" ollama ", 0),
+            (" led…", 7),
+            ("led…", 7),
         ] {
             assert_eq!(meant(word), Ok(vec![line]), "{word}");
         }
