@@ -163,8 +163,12 @@ impl Host {
     }
 
     fn command(&self, words: &[&str]) -> Command {
+        self.of_command("bill", words)
+    }
+
+    fn of_command(&self, name: &str, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
-        command.arg("bill").arg("--state-dir").arg(self.folder.path()).args(words);
+        command.arg(name).arg("--state-dir").arg(self.folder.path()).args(words);
         command.env_remove("GPU_LEDGER_TEST_CLOCK").stdin(Stdio::null());
         command
     }
@@ -402,6 +406,44 @@ fn a_gpu_is_chosen_by_index_uuid_or_the_beginning_of_one_and_a_line_by_its_name(
         (nameless["accounts"].as_array().unwrap().len(), nameless["left_out"]["accounts"].as_u64()),
         (0, Some(2))
     );
+}
+
+#[test]
+fn bill_and_explain_mean_the_same_by_the_name_of_an_account() {
+    let host = Host::made(true, "gpuhost", 1_000, r"we\x1b\\ird");
+    let ids = |settlements: &serde_json::Value| -> BTreeSet<String> {
+        let all = settlements.as_array().unwrap().iter();
+        all.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for (word, count) in [
+        ("ollama", 1),
+        (r"we\x1b\\ird", 1),
+        ("we\u{1b}\\ird", 1),
+        ("we\\x1b…", 1),
+        ("unattributed", 1),
+        ("event-lost", 1),
+        ("unattributed (event-lost)", 1),
+        ("unclassified", 2),
+        ("agent-down", 0),
+        ("disputed", 0),
+        ("\"unattributed\"", 0),
+        ("nosuch", 0),
+    ] {
+        let words = ["--period", "all", "--by", "process", "--format", "json", "--account", word];
+        let billed = host.bill(&words);
+        let explained =
+            host.of_command("explain", &["--json", "--account", word]).output().unwrap();
+        if count == 0 {
+            assert_eq!(billed.status.code(), Some(64), "{word}");
+            assert_eq!(explained.status.code(), Some(1), "{word}");
+            continue;
+        }
+        let billed: serde_json::Value = serde_json::from_slice(&billed.stdout).unwrap();
+        let explained: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap();
+        let billed = ids(&billed["settlements"]);
+        assert_eq!(billed.len(), count, "{word}");
+        assert_eq!(ids(&explained["settlements"]), billed, "{word}");
+    }
 }
 
 #[test]

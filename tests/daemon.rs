@@ -83,6 +83,9 @@ mod ready;
 #[path = "daemon/reasons.rs"]
 mod reasons;
 #[cfg(test)]
+#[path = "daemon/reloaded.rs"]
+mod reloaded;
+#[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
 #[cfg(test)]
@@ -94,3 +97,6 @@ mod traps;
 #[cfg(test)]
 #[path = "daemon/unknowns.rs"]
 mod unknowns;
+#[cfg(test)]
+#[path = "daemon/why.rs"]
+mod why;

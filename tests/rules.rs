@@ -195,20 +195,81 @@ fn a_described_process_falls_under_a_rule_for_a_reason() {
 fn what_no_rule_takes_says_what_each_wanted() {
     let (report, status) = tested(&["--rules", DOCUMENTED, "--program", "xtts", "--gpu", "0"]);
     assert_eq!((status, &report["account"], &report["matched"]), (2, &"xtts".into(), &Value::Null));
-    let failed = &report["failed"][1];
+    let failed = &report["failed"][0];
     assert_eq!((&failed["key"], &failed["wants"]), (&"program".into(), &"\"ollama\"".into()));
     assert_eq!(failed["seen"], serde_json::json!(["xtts"]));
-    let desktop = report["failed"].as_array().unwrap().last().unwrap();
-    assert_eq!((&desktop["key"], &desktop["seen"]), (&"user".into(), &Value::Array(vec![])));
+    let undecided = report["undecided"].as_array().unwrap();
+    let by_user = undecided.iter().find(|one| one["key"] == "user").unwrap();
+    assert_eq!(by_user["seen"], Value::Array(vec![]));
     let output = rules(&["test", "--rules", DOCUMENTED, "--program", "xtts"]);
     let said = text(&output.stdout);
     assert!(said.starts_with("xtts: by no rule"), "{said}");
     assert!(said.contains("program wants \"ollama\"; it is xtts"), "{said}");
-    assert!(said.contains("ancestor wants \"ollama\"; nothing is known of it"), "{said}");
-    for wrong in [["--job", "cron 1"], ["--label", "x"], ["--user", "no such user"]] {
+    // What is known not to match stands before what nobody can tell.
+    let near = said.find("not by these, the nearest first:\n").unwrap();
+    let not_known = said.find("not to be decided, since nothing is known").unwrap();
+    assert!(near < not_known, "{said}");
+    let lines = said[not_known..].lines().map(str::trim_end);
+    assert!(lines.clone().any(|line| line.ends_with("ancestor wants \"ollama\"")), "{said}");
+    for wrong in [
+        ["--job", "cron 1"],
+        ["--label", "x"],
+        ["--label", "=x"],
+        ["--user", "no such user"],
+        ["--unit", ""],
+        ["--pod", "lab/"],
+        ["--compose", "/web"],
+        ["--ancestor", ""],
+    ] {
         let output = rules(&[&["test", "--rules", DOCUMENTED], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(64), "{output:?}");
     }
+}
+
+#[test]
+fn the_nearest_rules_come_first_and_those_that_nobody_can_decide_last() {
+    let file = File::of(
+        "[[rule]]\naccount = \"by ancestor\"\nancestor = \"a\"\n\
+         [[rule]]\naccount = \"far\"\nprogram = \"x\"\nunit = \"y.service\"\n\
+         [[rule]]\naccount = \"one off\"\nprogram = \"x\"\n\
+         [[rule]]\naccount = \"nearest\"\nunit = \"web.service\"\nancestor = \"a\"\nprogram = \"x\"\n\
+         [[rule]]\naccount = \"near\"\nunit = \"web.service\"\nprogram = \"x\"\n\
+         [[rule]]\naccount = \"perhaps\"\nunit = \"web.service\"\nuser = \"u\"\n\
+         [[rule]]\naccount = \"it\"\nunit = \"web.service\"\n\
+         [[rule]]\naccount = \"later\"\nprogram = \"z\"\n",
+    );
+    let words = ["--rules", file.name(), "--unit", "web.service", "--program", "web"];
+    let (report, status) = tested(&words);
+    assert_eq!((status, &report["account"]), (0, &"it".into()));
+    let names = |list: &str| {
+        let rules = report[list].as_array().unwrap().iter();
+        rules.map(|one| one["account"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("failed"), ["near", "one off", "nearest", "far"], "{report}");
+    assert_eq!(names("undecided"), ["perhaps", "by ancestor"], "{report}");
+    let near = &report["failed"][0];
+    assert_eq!((&near["holds"], &near["conditions"]), (&1.into(), &2.into()));
+    // Of one that is decided in any case, what decides it, and not what is not known.
+    assert_eq!(report["failed"][2]["key"], "program");
+    let said = rules(&[&["test"], &words[..]].concat());
+    let said = text(&said.stdout);
+    assert!(said.contains("program wants \"x\"; it is web (1 of 2 conditions hold)"), "{said}");
+    // With many, some are shown, and the rest counted.
+    let many = File::of(&"[[rule]]\naccount = \"a\"\nprogram = \"x\"\n".repeat(150));
+    let (report, _) = tested(&["--rules", many.name(), "--program", "web"]);
+    let listed = report["failed"].as_array().unwrap().len();
+    assert_eq!((listed, &report["failed_more"]), (100, &50.into()));
+    let said = rules(&["test", "--rules", many.name(), "--program", "web"]);
+    assert!(text(&said.stdout).ends_with("  and 142 more rules\n"), "{said:?}");
+}
+
+#[test]
+fn a_test_of_nobody_is_told_what_to_give() {
+    let nobody = rules(&["test", "--rules", DOCUMENTED]);
+    assert_eq!((nobody.status.code(), nobody.stdout.len()), (Some(64), 0), "{nobody:?}");
+    assert!(text(&nobody.stderr).contains("give --pid, or describe it: --argv"), "{nobody:?}");
+    let both = rules(&["test", "--rules", DOCUMENTED, "--pid", "1", "--argv", "x"]);
+    assert_eq!(both.status.code(), Some(64), "{both:?}");
 }
 
 #[test]

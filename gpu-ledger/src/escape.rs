@@ -5,6 +5,8 @@
 //! the direction of text or ends a line.
 //!
 //! A byte that is not shown as it is becomes `\xHH`, a backslash `\\`, so the original can be told.
+//! That is done once, where bytes become a name ([`escape`]): a journal's names are text, and bytes need be none.
+//! What is a name already is printed as it stands ([`printable`]): what is read off a page can be typed.
 
 use std::fmt;
 
@@ -24,19 +26,48 @@ impl fmt::Display for Escaped<'_> {
             // A table pads what is printed, not what was read.
             return f.pad(&escape_bounded(self.0, usize::MAX));
         }
-        pieces(self.0, |piece| f.write_str(piece))
+        pieces(self.0, r"\\", |piece| f.write_str(piece))
     }
+}
+
+/// A text that prints as it stands, but for what would move a cursor.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<'a>(&'a [u8]);
+
+/// Shows a name: what is unprintable in it as `\xHH`, as [`escape`] does, and a backslash as itself.
+#[must_use]
+pub const fn printable(name: &[u8]) -> Printable<'_> {
+    Printable(name)
+}
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.width().is_some() || f.precision().is_some() {
+            return f.pad(&printable_bounded(self.0, usize::MAX));
+        }
+        pieces(self.0, "\\", |piece| f.write_str(piece))
+    }
+}
+
+/// [`printable`] in at most `chars_max` characters, cut as [`escape_bounded`] cuts.
+#[must_use]
+pub fn printable_bounded(name: &[u8], chars_max: usize) -> String {
+    bounded(name, "\\", chars_max)
 }
 
 /// The escaped text in at most `chars_max` characters. What is cut ends in `…`, which counts as one;
 /// an escape is never cut in half.
 #[must_use]
 pub fn escape_bounded(bytes: &[u8], chars_max: usize) -> String {
+    bounded(bytes, r"\\", chars_max)
+}
+
+fn bounded(bytes: &[u8], backslash: &str, chars_max: usize) -> String {
     let mut text = String::new();
     let mut chars: usize = 0;
     // Where to cut if the text turns out too long: the last place that leaves room for the mark.
     let mut cut = 0;
-    let outcome = pieces(bytes, |piece| {
+    let outcome = pieces(bytes, backslash, |piece| {
         let length = piece.chars().count();
         if chars.saturating_add(length) > chars_max {
             return Err(fmt::Error);
@@ -77,14 +108,14 @@ pub fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Hands out the text piece by piece: one character, or one escape.
-fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
+/// Hands out the text piece by piece: one character, or one escape. `backslash` is what stands for one.
+fn pieces(bytes: &[u8], backslash: &str, mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         let mut buffer = [0; 4];
         for character in chunk.valid().chars() {
             let encoded = character.encode_utf8(&mut buffer);
             if character == '\\' {
-                emit("\\\\")?;
+                emit(backslash)?;
             } else if is_printable(character) {
                 emit(encoded)?;
             } else {
@@ -105,7 +136,7 @@ fn pieces(bytes: &[u8], mut emit: impl FnMut(&str) -> fmt::Result) -> fmt::Resul
 #[must_use]
 pub fn escape_markup(bytes: &[u8]) -> String {
     let mut text = String::new();
-    let outcome = pieces(bytes, |piece| {
+    let outcome = pieces(bytes, r"\\", |piece| {
         match piece {
             "&" => text.push_str("&amp;"),
             "<" => text.push_str("&lt;"),
@@ -209,6 +240,14 @@ mod tests {
             let text = escape(&bytes).to_string();
             prop_assert_eq!(unescape(&text), bytes.clone());
             prop_assert!(text.chars().all(is_printable));
+        }
+
+        #[test]
+        fn a_name_is_printed_as_it_stands(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let name = escape(&bytes).to_string();
+            prop_assert_eq!(printable(name.as_bytes()).to_string(), name);
+            // And whatever is none is safe all the same.
+            prop_assert!(printable(&bytes).to_string().chars().all(is_printable));
         }
 
         #[test]

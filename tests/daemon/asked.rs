@@ -15,7 +15,7 @@ use crate::daemon::{NOBODY, Setup, assert_sound, journal};
 use crate::privilege::can_trace;
 use crate::support::{Sim, poll};
 
-fn ledger(sim: &Sim, words: &[&str]) -> Output {
+pub(crate) fn ledger(sim: &Sim, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
     command.args(words);
     if words[0] != "journal" {
@@ -31,11 +31,11 @@ fn socket(sim: &Sim) -> PathBuf {
     sim.folder().join("run/daemon.sock")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-fn status(sim: &Sim) -> Value {
+pub(crate) fn status(sim: &Sim) -> Value {
     let output = ledger(sim, &["status", "--json"]);
     let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
@@ -85,6 +85,7 @@ fn status_says_since_when_this_run_watches_and_every_gap_of_the_journal() {
     let offline = status(&sim);
     let began = offline["coverage"]["began"].as_str().unwrap();
     assert!(began > third.as_str(), "{offline}: the last run began after {third}");
+    assert_eq!(offline["coverage"]["journal_gaps"], gaps, "the journal alone says it too");
 }
 
 #[test]

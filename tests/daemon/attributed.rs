@@ -192,12 +192,19 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
     let [found] = &explained["settlements"].as_array().unwrap()[..] else { panic!("{explained}") };
     assert_eq!((&found["account"], &found["basis"]), (&service.into(), &"exec".into()));
     assert_eq!(found["held_ms"], one["held_ms"]);
-    let paths = found["who"]["cgroups"].as_array().unwrap();
-    assert!(paths.contains(&format!("/system.slice/{unit}").into()), "{paths:?}");
+    let groups = found["who"]["cgroups"].as_array().unwrap();
+    let path = format!("/system.slice/{unit}");
+    let own = serde_json::json!({ "version": "v2", "hierarchy": 0, "path": path });
+    assert!(groups.contains(&own), "{groups:?}");
+    let ground = &found["grounds"][0];
+    assert_eq!((&ground["ground"], &ground["value"]), (&"unit".into(), &unit.as_str().into()));
     for words in [["--unit", &unit], ["--unit", service], ["--account", service]] {
         let page = explain(&sim, &words);
         let page = String::from_utf8_lossy(&page.stdout).into_owned();
-        assert!(page.contains(id) && page.contains("by where it ran"), "{page}");
+        assert!(
+            page.contains(id) && page.contains(&format!("  because       unit {unit}\n")),
+            "{page}"
+        );
     }
     // Only what held a GPU in the time that is asked about.
     let held = jiff::SignedDuration::from_millis(found["held_ms"].as_i64().unwrap());

@@ -156,10 +156,7 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     daemon.until_booked(21);
     fill(&state, "filler-of-the-reserve");
     let condition = || {
-        let mut ask = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
-        ask.args(["status", "--json", "--socket"]).arg(sim.folder().join("run/daemon.sock"));
-        let status: serde_json::Value =
-            serde_json::from_slice(&ask.output().unwrap().stdout).unwrap();
+        let status = crate::asked::status(&sim);
         let red = status["health"]["reasons"].as_array().unwrap().iter();
         let red = red.filter(|reason| reason["reason"] == "disk-full").count();
         (status["journal"]["condition"].as_str().unwrap().to_owned(), red)
@@ -177,13 +174,42 @@ fn a_full_disk_is_a_gap_and_everything_is_booked_when_there_is_room() {
     }
     daemon.until_booked(jobs);
     poll("health is green again", || (condition() == ("well".to_owned(), 0)).then_some(()));
-    daemon.stop();
+    let told = poll("status has the gaps", || full_told(&sim).filter(|told| *told >= 2));
+    assert_told_of_room(&daemon.stop(), &state);
+    // That there were gaps is said as long as the journal has them, also by it alone, and by the next run.
+    assert_eq!(full_told(&sim), Some(told));
+    let next = Setup::on(&sim).start();
+    poll("the next one has them too", || (full_told(&sim) == Some(told)).then_some(()));
+    next.stop();
     let books = Books::of(&journal(&state));
     assert_eq!(books.faults(&sim.truth()), Vec::<String>::new());
     let gaps = books.gaps_of(GapCause::DiskFull);
     assert!(gaps.len() >= 2 && gaps.iter().all(|gap| gap.from <= gap.to), "{gaps:?}");
     Billed::of(&sim).gap("disk-full");
     assert_sound(&state);
+}
+
+/// How many times the disk was full, as status says.
+fn full_told(sim: &Sim) -> Option<u64> {
+    let status = crate::asked::status(sim);
+    let gaps = status["coverage"]["journal_gaps"].as_array()?;
+    let gap = gaps.iter().find(|gap| gap["cause"] == "disk-full")?;
+    assert!(gap["last"]["from"].as_str()? <= gap["last"]["to"].as_str()?, "{gap}");
+    gap["count"].as_u64()
+}
+
+/// As often as it was full it had room again, and each time a line says where, and how much.
+fn assert_told_of_room(log: &str, state: &Path) {
+    let lines = |what: &str| {
+        let lines = log.lines().filter(|line| line.contains(what));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (full, room) = (lines("the journal's disk is full: "), lines("disk has room again: "));
+    assert!(!full.is_empty() && full.len() == room.len(), "{full:?} {room:?}");
+    for line in full.iter().chain(&room) {
+        let place = format!("path={}", state.display());
+        assert!(line.contains(&place) && line.contains("free_bytes="), "{line}");
+    }
 }
 
 /// Leaves no room at all.

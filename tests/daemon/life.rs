@@ -89,44 +89,6 @@ fn a_second_daemon_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn rules_are_taken_over_on_hangup_and_wrong_ones_leave_the_old_in_force() {
-    if !can_trace("rules_are_taken_over_on_hangup_and_wrong_ones_leave_the_old_in_force") {
-        return;
-    }
-    let sim = Sim::start(&["--gpus", "1"]);
-    let rules = sim.folder().join("rules.toml");
-    let rule = |account: &str| format!("[[rule]]\naccount = \"{account}\"\nprogram = \"nvsim\"\n");
-    std::fs::write(&rules, rule("")).unwrap();
-    let config = format!("rules = \"{}\"\n", rules.display());
-    let mut refused = Setup::on(&sim).config(&config).spawn();
-    assert_eq!(poll("it ends", || refused.has_ended()).code(), Some(1));
-    let said = refused.log();
-    assert!(said.contains("rules.toml:2:12: `account`: the account has no name"), "{said}");
-    std::fs::write(&rules, rule("first")).unwrap();
-    let daemon = Setup::on(&sim).config(&config).start();
-    daemon.until_logged("rules in force");
-    sim.work("--ms 5").wait();
-    daemon.until_booked(1);
-    std::fs::write(&rules, "[[rule]]\naccount = \"x\"\nprogram = { regex = '(' }\n").unwrap();
-    daemon.signal(rustix::process::Signal::HUP);
-    daemon.until_logged("the rules stay as they were");
-    sim.work("--ms 5").wait();
-    daemon.until_booked(2);
-    std::fs::write(&rules, rule("second")).unwrap();
-    daemon.signal(rustix::process::Signal::HUP);
-    daemon.until_logged(&gpu_ledger::journal::chain::sha256(rule("second").as_bytes()).to_string());
-    sim.work("--ms 5").wait();
-    daemon.until_booked(3);
-    let state = daemon.state().to_path_buf();
-    let log = daemon.stop();
-    assert!(log.contains("rules.toml:3:22: `program`: bad regular expression"), "{log}");
-    let books = Books::of(&journal(&state));
-    let accounts: Vec<String> = books.settled.iter().map(|one| one.account.to_string()).collect();
-    assert_eq!(accounts, ["first", "first", "second"]);
-    assert_sound(&state);
-}
-
-#[test]
 fn a_good_file_is_taken_over_on_hangup_and_a_bad_one_changes_nothing() {
     if !can_trace("a_good_file_is_taken_over_on_hangup_and_a_bad_one_changes_nothing") {
         return;

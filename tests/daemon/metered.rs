@@ -16,7 +16,7 @@ use crate::privilege::can_trace;
 use crate::support::{Sim, poll};
 
 /// A folder for the text file, as the collector's is: the daemon may write there.
-fn text_file(sim: &Sim) -> PathBuf {
+pub(crate) fn text_file(sim: &Sim) -> PathBuf {
     let folder = sim.folder().join("meters");
     std::fs::create_dir(&folder).unwrap();
     std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();

@@ -1,12 +1,14 @@
 //! Bills that the daemon reads for others: who sees what, and when they speak of.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use gpu_ledger::journal::Figures;
 use serde_json::{Value, json};
 
 use crate::asking::{
-    Asking, ONE, OTHER, ROOT, bill, booked, lines, owned, socket, statements, text, value,
+    Asking, ONE, OTHER, ROOT, bill, booked, ledger, lines, owned, socket, statements, text, value,
 };
 use crate::daemon::Setup;
 use crate::privilege::can_trace;
@@ -140,6 +142,83 @@ fn who_may_not_open_the_journal_asks_the_daemon_by_themselves_or_is_told_how() {
     let refused = bill(ONE, ONE, &["--state-dir", folder.to_str().unwrap()]);
     let said = text(&refused.stderr);
     assert!(said.contains("ermission denied") && said.contains("--socket"), "{said}");
+}
+
+/// Rules that look at arguments see through the daemon what they see in the files; of other users' rows nothing.
+#[test]
+fn rules_are_replayed_through_the_daemon_and_a_user_replays_their_own() {
+    const TEST: &str = "rules_are_replayed_through_the_daemon_and_a_user_replays_their_own";
+    if !can_trace(TEST) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let (daemon, period) = booked(&sim, "");
+    let rules = sim.folder().join("new.toml");
+    std::fs::write(&rules, "[[rule]]\naccount = \"worked\"\nargv = \"--ms\"\n").unwrap();
+    let state = daemon.state().to_str().unwrap().to_owned();
+    let config = sim.folder().join("reader.toml");
+    let lines = format!("state_dir = {state:?}\n[socket]\npath = {:?}\n", socket(&sim));
+    std::fs::write(&config, lines).unwrap();
+    let [rules, config] = [&rules, &config].map(|path| path.to_str().unwrap());
+    let period: Vec<&str> = period.iter().map(String::as_str).collect();
+    let replayed = |uid: u32, more: &[&str]| {
+        let words = [&["rules", "replay", rules, "--json"], &period[..], more].concat();
+        let output = ledger(uid, uid, &words);
+        let said = text(&output.stdout);
+        let value: Value = serde_json::from_str(&said)
+            .unwrap_or_else(|error| panic!("{error}: {said} {}", text(&output.stderr)));
+        let schema = include_str!("../../gpu-ledger/schema/rules-replay.v1.schema.json");
+        let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let faults: Vec<String> = schema.iter_errors(&value).map(|one| one.to_string()).collect();
+        assert_eq!(faults, Vec::<String>::new(), "{value}");
+        (output.status.code(), value)
+    };
+    let by_files = replayed(0, &["--state-dir", &state]);
+    assert_eq!((by_files.0, &by_files.1["only_uid"]), (Some(0), &Value::Null), "{}", by_files.1);
+    let moved = |value: &Value, side: &str| {
+        let mut accounts = value["accounts"].as_array().unwrap().iter();
+        let worked = accounts.find(|line| line["account"] == "worked").unwrap();
+        worked[side]["settlements"].as_u64().unwrap()
+    };
+    assert_eq!((moved(&by_files.1, "booked"), moved(&by_files.1, "would_be")), (0, 3));
+    assert_eq!(replayed(0, &["--socket", socket(&sim).to_str().unwrap()]), by_files);
+    // A user without rights needs no word for it.
+    let (status, own) = replayed(ONE, &["--config", config]);
+    assert_eq!(
+        (status, &own["only_uid"], &own["without_evidence"]),
+        (Some(2), &ONE.into(), &0.into())
+    );
+    assert_eq!(moved(&own, "would_be"), 1, "{own}");
+    assert_eq!(own["settlements_total"], by_files.1["settlements_total"]);
+    let said = own.to_string();
+    assert!(!said.contains("whisper") && !said.contains("train"), "{said}");
+    let (_, nobodys) = replayed(61_003, &["--config", config]);
+    assert_eq!(nobodys["accounts"].as_array().unwrap().len(), 1, "{nobodys}");
+    let page =
+        ledger(ONE, ONE, &[&["rules", "replay", rules, "--config", config], &period[..]].concat());
+    assert!(text(&page.stdout).contains("NOT REPLAYED: what is not user 61001's"), "{page:?}");
+    let refused = ledger(ONE, ONE, &["rules", "replay", rules, "--state-dir", &state]);
+    let said = text(&refused.stderr);
+    assert!(said.contains("gpu-ledger rules replay --socket /"), "{said}");
+    // What is sent of other users holds none of their evidence or arguments.
+    let request = json!({
+        "version": 1, "request": "rows", "from_ms": 0, "to_ms": u64::MAX, "why": true,
+    });
+    let place = socket(&sim);
+    let asked = std::thread::spawn(move || {
+        // This thread's alone: the kernel says of a connection whose the thread was that made it.
+        let user = rustix::process::Uid::from_raw(ONE);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        let mut stream = UnixStream::connect(place).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut lines = String::new();
+        stream.read_to_string(&mut lines).unwrap();
+        lines
+    });
+    let lines = asked.join().unwrap();
+    assert_eq!(lines.matches("\"why\":").count(), 1, "{lines}");
+    assert!(lines.lines().last().unwrap().contains(&format!("\"uid\":{ONE}")), "{lines}");
+    daemon.stop();
 }
 
 #[test]

@@ -195,7 +195,9 @@ fn a_row_whose_start_no_clock_ever_showed_is_pid_ambiguous_and_disputed() {
     let agent = path("agent");
     let billed =
         Billed::over(&sim, &["--period", "all"], &[("GPU_LEDGER_TEST_CLOCK", agent.as_os_str())]);
-    assert_eq!(billed.settlement(pid)["reason"], "pid-ambiguous", "{}", billed.bill["settlements"]);
+    let one = billed.settlement(pid);
+    assert_eq!(one["reason"], "pid-ambiguous", "{}", billed.bill["settlements"]);
+    billed.explained(one, "pid-ambiguous");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::asked::{Asked, state_dir};
 use crate::support::skip;
@@ -69,6 +70,31 @@ fn a_wrong_configuration_is_named_and_everything_else_is_looked_at() {
     right.finds("configuration", "ok", "config.toml", "");
     let missing = nowhere().doctor(&["--config", "/nonexistent/config.toml"]);
     missing.finds("configuration", "missing", "/nonexistent/config.toml", "correct the file");
+}
+
+#[test]
+fn rules_that_the_daemon_would_not_take_or_that_never_match_are_told() {
+    let folder = state_dir();
+    let (file, rules) = (folder.path().join("config.toml"), folder.path().join("rules.toml"));
+    let socket = "[socket]\npath = \"/nonexistent/daemon.sock\"\n";
+    let configure = |lines: &str| {
+        std::fs::write(&file, format!("rules = {rules:?}\n{lines}{socket}")).unwrap();
+    };
+    configure("");
+    let doctor = || nowhere().doctor(&["--config", file.to_str().unwrap()]);
+    doctor().finds("rules", "missing", "rules.toml: No such file", "correct the file");
+    let rule = "[[rule]]\naccount = \"a\"\nargv = \"x\"\n";
+    std::fs::write(&rules, rule).unwrap();
+    doctor().finds("rules", "ok", "1 in ", "");
+    std::fs::write(&rules, rule.repeat(3)).unwrap();
+    doctor().finds("rules", "warn", "2 of them never match", "gpu-ledger rules check");
+    configure("cmdline = \"none\"\n");
+    doctor().finds(
+        "rules",
+        "missing",
+        "rules.toml:3:1: rule 1 looks at `argv`",
+        "correct the file",
+    );
 }
 
 #[test]
@@ -142,4 +168,56 @@ fn a_container_is_named_by_hand_as_it_is_for_the_daemon() {
             (Some(2), "{\"names\":null,\"version\":1}\n".to_owned())
         );
     }
+    // A short id is never taken for one that nobody has.
+    let (code, answer) = helper(&["docker", "9a31de550975"]);
+    let known = if rustix::process::geteuid().is_root() { 64 } else { 1 };
+    assert_eq!(code, Some(known), "{answer}");
+}
+
+/// Whoever runs it by hand without a question, or with half of one, is told at once what to type.
+#[test]
+fn the_helper_never_waits_for_ever_for_its_question() {
+    let began = Instant::now();
+    let asked = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_gpu-ledger"));
+        let output = shell.output().unwrap();
+        let [said, complained] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.code(), said, complained)
+    };
+    let (code, said, _) = asked("printf '' | \"$0\" container-names");
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("ask with one line"), "{said}");
+    // A line without its end is whole when stdin is.
+    let (code, said, _) = asked("printf 'lxc web-1' | \"$0\" container-names");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("\"name\":\"web-1\""), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // Somebody who holds the other end, and says no whole line.
+    let mut helper = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    helper.arg("container-names").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = helper.stderr(Stdio::piped()).spawn().unwrap();
+    let mut held = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut held, b"lxc web").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(held);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+    let complained = String::from_utf8(output.stderr).unwrap();
+    assert!(complained.contains("no answer in 2s: no whole line"), "{complained}");
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[test]
+fn at_a_terminal_the_helper_tells_what_to_type() {
+    let program = env!("CARGO_BIN_EXE_gpu-ledger");
+    // util-linux, which gives it a terminal of its own.
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("'{program}' container-names"), "/dev/null"]);
+    let Ok(output) = script.stdin(Stdio::null()).output() else {
+        return skip("at_a_terminal_the_helper_tells_what_to_type", "there is no script(1)");
+    };
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("container-names RUNTIME ID [OWNER_UID]"), "{said}");
 }

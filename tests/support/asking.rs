@@ -26,10 +26,14 @@ pub(crate) fn as_user(uid: u32, gid: u32, program: impl AsRef<std::ffi::OsStr>) 
     command
 }
 
+/// `gpu-ledger` by a user.
+pub(crate) fn ledger(uid: u32, gid: u32, words: &[&str]) -> Output {
+    as_user(uid, gid, env!("CARGO_BIN_EXE_gpu-ledger")).args(words).output().unwrap()
+}
+
 /// `gpu-ledger bill` by a user.
 pub(crate) fn bill(uid: u32, gid: u32, words: &[&str]) -> Output {
-    let mut command = as_user(uid, gid, env!("CARGO_BIN_EXE_gpu-ledger"));
-    command.arg("bill").args(words).output().unwrap()
+    ledger(uid, gid, &[&["bill"], words].concat())
 }
 
 pub(crate) fn socket(sim: &Sim) -> PathBuf {

@@ -1,6 +1,6 @@
 //! What `gpu-ledger bill` says of a journal: the built binary, its JSON against the committed schema.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -13,6 +13,8 @@ pub(crate) struct Billed {
     pub(crate) bill: Value,
     /// Its exit status.
     pub(crate) code: i32,
+    /// Where the journal was read.
+    source: Vec<OsString>,
 }
 
 impl Billed {
@@ -45,7 +47,8 @@ impl Billed {
         let bill: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {said}"));
         let code = output.status.code().unwrap();
-        let billed = Self { bill, code };
+        let source = source.iter().map(|word| (*word).to_owned()).collect();
+        let billed = Self { bill, code, source };
         billed.check();
         billed
     }
@@ -94,6 +97,29 @@ impl Billed {
         assert_eq!(lines[0]["count"], of_reason.count(), "{}", lines[0]);
         assert_eq!(lines[0]["span_ms_total"], held, "{}", lines[0]);
         assert_eq!(self.code, 2);
+        self.explained(one, reason);
+    }
+
+    /// Asserts that whoever asks why is told what hid its name, up to when, and what would have named it.
+    pub(crate) fn explained(&self, one: &Value, reason: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+        command.args(["explain", "--json", one["id"].as_str().unwrap()]).args(&self.source);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let told: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {said}"));
+        let schema = include_str!("../../gpu-ledger/schema/explain.v1.schema.json");
+        let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let wrong: Vec<String> = schema.iter_errors(&told).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{told}");
+        let hidden = &told["settlements"][0]["nameless"];
+        assert_eq!(told["settlements"][0]["reason"], reason, "{told}");
+        for part in [&hidden["cause"], &hidden["remedy"], &hidden["not_seen"]["to"]] {
+            assert!(part.as_str().is_some_and(|text| !text.is_empty()), "{hidden}");
+        }
+        let is_gap = ["agent-down", "event-lost"].contains(&reason);
+        assert!(!is_gap || hidden["not_seen"]["gap"] == reason, "{hidden}");
+        assert_eq!(output.status.code(), Some(2));
     }
 
     /// Asserts that a row has this name.

@@ -10,11 +10,17 @@
 //! `NESTING_MAX` deep: written by hand and not as regular expressions, since a cut secret at the end of a
 //! capture is shorter than any form of it.
 
+mod containers;
+mod fields;
+mod lists;
+mod literals;
+mod markers;
 mod marks;
 mod names;
 mod pem;
 mod programs;
 mod sequence;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -28,6 +34,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
+use crate::escape::escape;
 use crate::kernel::{Argv, ArgvState};
 
 /// What stands in the place of a secret.
@@ -84,12 +91,43 @@ impl FromStr for CmdlineMode {
 }
 
 /// What of captured arguments may be kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Stored {
     /// NUL-separated, as in [`Argv`]; `None` where nothing may be kept.
     pub bytes: Option<Bytes>,
     /// How it differs from what was captured.
     pub text: StoredText,
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.bytes.as_ref().map(|bytes| Printed::bytes(bytes));
+        f.debug_struct("Stored").field("bytes", &bytes).field("text", &self.text).finish()
+    }
+}
+
+/// Arguments without secrets, whatever may be stored: what is printed for those who look for a fault, a panic's
+/// text among it, is read by others too.
+pub(crate) struct Printed(Vec<u8>);
+
+impl Printed {
+    /// Of NUL-separated bytes, which may be cut.
+    pub(crate) fn bytes(bytes: &[u8]) -> Self {
+        Self(redact(bytes, true).unwrap_or_else(|| bytes.to_vec()))
+    }
+
+    /// Of words.
+    pub(crate) fn words<W: AsRef<[u8]>>(words: &[W]) -> Self {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        Self::bytes(&words.join(&0))
+    }
+}
+
+impl fmt::Debug for Printed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.0.split(|byte| *byte == 0).map(|word| escape(word).to_string());
+        f.debug_list().entries(words).finish()
+    }
 }
 
 /// How a kept text differs from what was captured.

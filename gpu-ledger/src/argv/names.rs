@@ -19,8 +19,20 @@ pub(super) enum Sort {
     Login,
     /// A header that begins with a scheme: `Bearer V`.
     Authorization,
-    /// Many values of a site.
+    /// Many values of a site, as they stand in a header.
     Cookie,
+    /// The same in options and fields.
+    Cookies,
+    /// Digits to be typed in: `pin`, `otp`. Pins and processors are numbered with fewer.
+    Code,
+    /// What goes into a hash, or a token under a short name: not where it is a number or a word.
+    Made,
+    /// `session`: mostly the name of one.
+    Session,
+    /// `pk`, `sk`: as little a name as [`Sort::Key`], and rows have numbers.
+    Initials,
+    /// `login`: `user:password`, or a user.
+    Pair,
 }
 
 impl Sort {
@@ -35,11 +47,34 @@ impl Sort {
                 Self::Material => !values::is_path(value) && !values::is_count(value),
                 Self::Key => values::is_random(value),
                 Self::Login => {
-                    value.contains(&b':') || values::is_random(value) || values::is_base64(value)
+                    is_pair(value) || values::is_random(value) || values::is_base64(value)
                 }
-                Self::Cookie => value.contains(&b'='),
+                Self::Pair => is_pair(value),
+                Self::Cookie | Self::Cookies => {
+                    values::looked(value).contains(&b'=') || values::is_made(value)
+                }
+                Self::Code => is_code(value) || values::is_made(value),
+                Self::Made => {
+                    values::is_made(value)
+                        || values::is_random(value)
+                        || values::is_base64(value) && !values::is_path(value)
+                }
+                Self::Session => values::is_session(value),
+                Self::Initials => values::is_random(value) && !values::is_uuid(value),
             }
     }
+}
+
+/// `user:password`. What an address holds is found in addresses.
+fn is_pair(value: &[u8]) -> bool {
+    let value = values::looked(value);
+    let colon = value.iter().position(|byte| *byte == b':');
+    colon.is_some_and(|colon| !value.get(colon..).unwrap_or_default().starts_with(b"://"))
+}
+
+/// Digits that are asked for.
+fn is_code(value: &[u8]) -> bool {
+    (4..=16).contains(&value.len()) && value.iter().all(u8::is_ascii_digit)
 }
 
 // Lists are texts with blanks between their words.
@@ -47,6 +82,7 @@ impl Sort {
 /// Ends of a name without its separators, so long that nothing else ends in them.
 const PASSWORDS: &str = "password passwords passwd passphrase passcode passwort kennwort pwd pswd passw storepass \
     keypass requirepass masterauth rediscliauth secretstring secretbinary secretvalue dbpass rootpass userpass \
+    rootpw userpw adminpw dbpw bindpw proxypw smtppw mailpw sqlpw loginpw sshpw keypw storepw \
     adminpass smtppass mailpass ftppass httppass sudopass becomepass proxypass sshpass mypass tlspass authpass \
     loginpass apikey apikeys apitoken apitokens authtoken authtokens accesstoken accesstokens refreshtoken \
     sessiontoken securitytoken bearertoken hubtoken hftoken githubtoken gitlabtoken bottoken secrettoken privatetoken \
@@ -81,7 +117,16 @@ const SWITCHES: &str = "no ask disable enable allow require return prompt show h
 const ABOUT: &str = "file files path dir id ids name names type url uri env var length len size limit count header \
     hash format field column prefix suffix ttl expiry expires timeout policy min max mode store provider source alg \
     algorithm version ref command cmd helper fd rotation required enabled index location store manager valid regex \
-    variable role hint strength reset protected encoder check threshold shares budget usage stdin ask askpass";
+    variable role hint strength reset protected encoder check threshold shares budget usage stdin ask askpass eval \
+    passwordeval";
+/// A code that is a secret has one of these before it.
+const CODES: &str =
+    "mfa otp totp 2fa pin sms verification security activation factor time backup recovery";
+/// What is not the secret of an account, inside of a thing that is for secrets.
+const PLAIN: &str = "type name names user username users login id ids url uri urls host hostname port path paths file files \
+    email mail realm kind mode method scheme provider region alg algorithm expires expiry enabled version api apiversion \
+    namespace server domain client clientid role roles scope scopes policy format env label labels description \
+    mount field key ref from source account accountid project tenant tenantid username database db ttl";
 /// Longer names are looked at by their end.
 const NAME_MAX: usize = 96;
 /// More parts than this decide nothing.
@@ -109,8 +154,9 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
     match compact.as_str() {
         "cookie" | "setcookie" => return Some(Sort::Cookie),
         // Of a URL, an option, and headers of single sites.
-        "sig" | "xamzsignature" | "xgoogsignature" | "sonarlogin" | "xhoneycombteam" | "xauth"
-        | "xkey" | "bwsession" => return Some(Sort::Token),
+        "sig" | "xamzsignature" | "xgoogsignature" | "sonarlogin" | "dsonarlogin"
+        | "xhoneycombteam" | "xauth" | "xkey" | "bwsession" => return Some(Sort::Token),
+        "login" => return Some(Sort::Pair),
         // The id with which one logs in to Vault is its secret.
         "signature" | "secretid" => return Some(Sort::Key),
         // Where a shell stands.
@@ -139,24 +185,75 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
     }
     match last {
         "token" => (!has(OF_TEXT, before)).then_some(Sort::Bare),
-        "tokens" => has(OF_ACCOUNT, before).then_some(Sort::Password),
+        "tokens" if has(OF_ACCOUNT, before) => Some(Sort::Password),
+        // Counted, mostly.
+        "tokens" => (!has(OF_TEXT, before)).then_some(Sort::Made),
+        "keys" => (!has(KEYS, before)).then_some(Sort::Key),
         "pass" | "pw" | "psw" => (!has(PASSES, before)).then_some(Sort::Password),
         "auth" => Some(Sort::Login),
-        "key" | "pat" => (parts.len() > 1 && !has(KEYS, before)).then_some(Sort::Key),
+        "key" => (parts.len() > 1 && !has(KEYS, before)).then_some(Sort::Key),
+        "cred" => Some(Sort::Material),
+        "cookie" | "cookies" => Some(Sort::Cookies),
+        "pin" | "pincode" | "otp" | "totp" | "puk" | "mfa" | "2fa" => Some(Sort::Code),
+        "code" => has(CODES, before).then_some(Sort::Code),
+        "salt" | "nonce" | "hmac" | "pepper" | "pat" | "sas" | "csrf" | "xsrf" | "wif" | "xprv" => {
+            Some(Sort::Made)
+        }
+        "session" => Some(Sort::Session),
+        "pk" | "sk" | "ak" => Some(Sort::Initials),
         _ => {
             let of_key = ["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
             // Terraform's TF_TOKEN_app_terraform_io.
             let of_host = compact.starts_with("tftoken");
             let inside = of_host || of_key.iter().any(|key| compact.contains(key));
-            (inside && !parts.iter().any(|part| has(ABOUT, part))).then_some(Sort::Key)
+            (inside && !parts.iter().any(|part| has(ABOUT, part))).then_some(Sort::Made)
         }
     }
+}
+
+/// What kind of secrets a list or an object of this name holds, which may be others than one value under it is.
+pub(super) fn sort_of_many(name: &[u8]) -> Option<Sort> {
+    let parts = parts(tail(name));
+    let last = parts.last().map_or("", String::as_str);
+    let before = parts.iter().rev().nth(1).map_or("", String::as_str);
+    sort(name).or_else(|| match last {
+        "auths" => Some(Sort::Login),
+        // Of a Secret of Kubernetes.
+        "data" => (before == "string").then_some(Sort::Token),
+        _ => None,
+    })
+}
+
+/// Whether what has this name inside of such a thing is none of its secrets.
+pub(super) fn is_plain(name: &[u8]) -> bool {
+    let compact = compact(tail(name));
+    has(PLAIN, &compact) || ends("name ref file path", &compact)
+}
+
+/// Whether a command of this name is one that says a secret: `--passwordeval`, `GIT_ASKPASS`.
+pub(super) fn is_of_secrets(name: &[u8]) -> bool {
+    let compact = compact(tail(name));
+    ["pass", "token", "secret"].iter().any(|hint| compact.contains(hint))
+}
+
+/// Whether a call of this name is given a secret: `set_password(V)`, SQL's `PASSWORD(V)`.
+pub(super) fn is_setter(name: &[u8]) -> bool {
+    let first =
+        parts(name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()).into_iter().next();
+    first.is_some_and(|first| {
+        has("set with use add auth change update reset password passwd", &first)
+    })
 }
 
 /// Whether an option of this name takes no value in the word after it.
 pub(super) fn is_switch(name: &[u8]) -> bool {
     let first = parts(tail(name)).into_iter().next().unwrap_or_default();
     has(SWITCHES, &first)
+}
+
+/// Whether an option of this name may have several values, which look like keys: vLLM's `--api-key V V`.
+pub(super) fn is_many(name: &[u8]) -> bool {
+    compact(tail(name)) == "apikey"
 }
 
 /// Whether an option of this name may have several values.
@@ -178,8 +275,8 @@ fn compact(name: &[u8]) -> String {
 /// Whether it is worth a closer look; most names are not.
 fn is_candidate(compact: &str) -> bool {
     const HINTS: &[&str] = &["pass", "kennwort", "wort", "token", "secret", "key", "auth", "cred"];
-    const ENDS: &str = "pwd cwd pw psw pswd cookie bearer jwt psk sig signature pat mnemonic seedphrase sonarlogin bwsession \
-        xhoneycombteam";
+    const ENDS: &str = "pwd cwd pw psw pswd cookie cookies bearer jwt psk sig signature pat mnemonic seedphrase login \
+        session xhoneycombteam pin pincode otp puk mfa 2fa code salt nonce hmac pepper sas csrf xsrf wif xprv pk sk ak";
     HINTS.iter().any(|hint| compact.contains(hint)) || ends(ENDS, compact)
 }
 

@@ -1,14 +1,15 @@
 //! What words mean by the words before them.
 
-use std::ops::Range;
-
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
-use super::programs::Context;
-use super::{pem, text, urls, values};
+use super::programs::{self, Context};
+use super::shell::{self, Command};
+use super::{containers, lists, pem, text, urls, values};
 
 /// Commands inside of a word inside of a word: `ssh host "sh -c '...'"`. Deeper ones are looked at as text.
 const NESTING_MAX: usize = 4;
+/// A value behind `NAME=` is no shorter: `NAME= python3` runs a program without the variable.
+const BARE_MIN: usize = 8;
 
 /// The words of a whole command line.
 pub(super) fn top(pieces: &[Piece<'_>], marks: &mut Marks) {
@@ -26,17 +27,21 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
     while let Some(piece) = pieces.get(place) {
         let next = pieces.get(place.saturating_add(1));
         context.meets(piece, place, pieces);
-        if context.mark(piece, next, depth > 0, marks)
-            || before_value(piece, next, &context, depth, marks)
-        {
-            // The next word is the value, whatever it looks like.
-            place = place.saturating_add(2);
+        let taken = if context.mark(piece, next, depth > 0, marks) {
+            2
+        } else {
+            before_value(pieces, place, &context, depth, marks)
+        };
+        if taken > 0 {
+            // The last of these words is the value, whatever it looks like.
+            place = place.saturating_add(taken);
             place = more_values(piece, pieces, place, marks);
             continue;
         }
         urls::login_at_host(piece, marks);
-        let is_whole =
-            !context.is_script() && (text::whole(piece, marks) || in_option(piece, marks));
+        let in_text = depth > 0;
+        let is_whole = !context.is_script()
+            && (text::whole(piece, in_text, marks) || in_option(piece, in_text, marks));
         if !is_whole && depth < NESTING_MAX {
             nested(piece, depth, marks);
         }
@@ -46,54 +51,112 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
 }
 
 /// `--header=X-Api-Key: V` and `--env=NAME=V`. Whether that is all there is to the word.
-fn in_option(piece: &Piece<'_>, marks: &mut Marks) -> bool {
+fn in_option(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool {
     let equals = piece.text.iter().position(|byte| *byte == b'=');
     let Some(equals) = equals.filter(|_| piece.text.starts_with(b"-")) else { return false };
-    text::whole(&piece.part(&(equals.saturating_add(1)..piece.text.len())), marks)
+    let part = piece.part(&(equals.saturating_add(1)..piece.text.len()));
+    text::whole(&part, in_text, marks)
 }
 
-/// Whether the word makes the next one a secret, which then is marked.
+/// How many words from this one on are a name and its secret, which then is marked; none where they are not.
 fn before_value(
-    piece: &Piece<'_>,
-    next: Option<&Piece<'_>>,
+    pieces: &[Piece<'_>],
+    place: usize,
     context: &Context<'_>,
     depth: usize,
     marks: &mut Marks,
-) -> bool {
-    let Some(next) = next else { return false };
+) -> usize {
+    let (Some(piece), Some(next)) = (pieces.get(place), pieces.get(place.saturating_add(1))) else {
+        return 0;
+    };
+    let words = |is_marked: bool| if is_marked { 2 } else { 0 };
     if let Some(marked) = header_word(piece, next, marks) {
-        return marked;
+        return words(marked);
     }
     let dashes = piece.text.iter().take_while(|byte| **byte == b'-').count();
     let name = text::name_at(piece.text, dashes);
-    if name.end != piece.text.len() || dashes > 2 {
-        // A setting may be an address: `//registry.npmjs.org/:_authToken`.
-        let is_setting = dashes == 0 && context.takes_settings();
-        return is_setting && setting(piece, next, depth, marks);
+    let is_alone = name.end == piece.text.len();
+    let word = piece.text.get(name.clone()).unwrap_or_default();
+    if is_alone && dashes == 0 {
+        let is_marked = context.takes_settings() && setting(piece, next, depth, marks)
+            || depth == 0 && bare_name(word, next, marks)
+            || depth > 0 && is_variable(pieces, place) && setting(piece, next, depth, marks);
+        if is_marked {
+            return 2;
+        }
     }
-    let word = piece.text.get(name).unwrap_or_default();
-    if dashes == 0 {
-        return context.takes_settings() && setting(piece, next, depth, marks)
-            || depth == 0 && bare_name(word, next, marks);
+    let is_option =
+        (1..=2).contains(&dashes) && !names::is_switch(word) && !context.is_switch(piece.text);
+    if is_option && is_alone && containers::whole(next, word, marks) {
+        return 2;
     }
-    let Some(sort) = names::sort(word) else { return false };
-    if names::is_switch(word) || context.is_switch(piece.text) {
-        return false;
+    let sign = piece.text.get(name.end..).unwrap_or_default();
+    let sort = names::sort(word).filter(|_| is_option || dashes == 0 && depth == 0);
+    if let Some(sort) = sort.filter(|_| matches!(sign, b"" | b"=" | b":")) {
+        let after = pieces.get(place.saturating_add(2));
+        return apart(sign, dashes == 0, next, after, |value_piece| {
+            value(value_piece, sort, depth, marks)
+        });
     }
-    value(next, sort, depth, marks)
+    // A setting may be an address: `//registry.npmjs.org/:_authToken`.
+    let is_setting = !is_alone && dashes == 0 && context.takes_settings();
+    words(is_setting && setting(piece, next, depth, marks))
+}
+
+/// Marks the value of a name that has only a sign behind it in its word. `--name V`, `--name= V`, `--name = V`,
+/// `--name =V`, `--name -- V`; without dashes `NAME = V`, and `NAME= V` where V can be no program.
+fn apart<'a>(
+    sign: &[u8],
+    is_bare: bool,
+    next: &Piece<'a>,
+    after: Option<&Piece<'a>>,
+    mut value: impl FnMut(&Piece<'a>) -> bool,
+) -> usize {
+    let is_program = |piece: &Piece<'_>| values::is_path(piece.text) || values::is_file(piece.text);
+    if !sign.is_empty() {
+        let is_value = if is_bare {
+            values::is_made(next.text) && next.text.len() >= BARE_MIN
+        } else {
+            !is_program(next)
+        };
+        return if is_value && value(next) { 2 } else { 0 };
+    }
+    let (secret, words) = match (next.text, after) {
+        (b"=" | b":" | b":=", Some(after)) => (*after, 3),
+        (b"--", Some(after)) if !is_bare && !is_program(after) => (*after, 3),
+        ([b'=', _, ..], _) if !next.text.starts_with(b"==") => {
+            (next.part(&(1..next.text.len())), 2)
+        }
+        _ if !is_bare => (*next, 2),
+        _ => return 0,
+    };
+    if value(&secret) { words } else { 0 }
+}
+
+/// `set -x NAME V` of fish and `setenv NAME V` of csh.
+fn is_variable(pieces: &[Piece<'_>], place: usize) -> bool {
+    let mut before = pieces.get(..place).unwrap_or_default().iter().map(|piece| piece.text);
+    match before.next() {
+        Some(b"setenv") => place == 1,
+        Some(b"set") => (2..=4).contains(&place) && before.all(|word| word.starts_with(b"-")),
+        _ => false,
+    }
 }
 
 /// `--api-keys V V V`: the words after the first; the place of what follows.
 fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
     let mut place = from;
+    let is_plural = names::is_plural(option.text);
     if !option.text.starts_with(b"--")
         || option.text.contains(&b'=')
-        || !names::is_plural(option.text)
+        || !is_plural && !names::is_many(option.text)
     {
         return place;
     }
-    let is_value =
-        |piece: &&Piece<'_>| !values::is_option(piece.text) && !values::is_path(piece.text);
+    let is_value = |piece: &&Piece<'_>| {
+        let is_key = is_plural || values::is_made(piece.text) && !piece.text.contains(&b'/');
+        is_key && !values::is_option(piece.text) && !values::is_path(piece.text)
+    };
     while let Some(piece) = pieces.get(place).filter(is_value) {
         if !values::says_nothing(piece.text) {
             marks.whole(piece);
@@ -110,7 +173,7 @@ fn setting(piece: &Piece<'_>, next: &Piece<'_>, depth: usize, marks: &mut Marks)
     let stem = name.split(|byte| *byte == b'.').next().unwrap_or_default();
     let sort = names::sort(name).or_else(|| names::sort(stem));
     // `create secret`, and verbs such as `set-credentials`.
-    let is_verb = name.eq_ignore_ascii_case(b"secret") || name.starts_with(b"set-");
+    let is_verb = matches!(piece.text, b"secret" | b"token") || name.starts_with(b"set-");
     let sort = sort.filter(|_| !is_verb);
     sort.is_some_and(|sort| value(next, sort, depth, marks))
 }
@@ -143,34 +206,25 @@ fn bare_name(word: &[u8], next: &Piece<'_>, marks: &mut Marks) -> bool {
     is_name && made
 }
 
-/// `echo V | docker login --password-stdin`.
-fn piped(commands: &[Vec<Piece<'_>>], marks: &mut Marks) {
-    const TAKERS: &str =
-        "--password-stdin --with-token --token-stdin --passphrase-fd -S --stdin login chpasswd";
-    for pair in commands.windows(2) {
-        let [from, to] = pair else { continue };
-        let says = from.first().is_some_and(|piece| matches!(piece.text, b"echo" | b"printf"));
-        let takes = |piece: &Piece<'_>| {
-            TAKERS.split_ascii_whitespace().any(|word| word.as_bytes() == piece.text)
-        };
-        let Some(last) = from.last().filter(|_| says && from.len() > 1 && to.iter().any(takes))
-        else {
-            continue;
-        };
-        if !values::is_reference(last.text) && !values::is_option(last.text) {
-            text::held(last, &(0..last.text.len()), Sort::Password, marks);
-        }
-    }
-}
-
 fn value(next: &Piece<'_>, sort: Sort, depth: usize, marks: &mut Marks) -> bool {
-    let refers = depth > 0 && values::is_reference(next.text);
+    if depth > 0 && values::is_command(next.text) {
+        shell::put_in(next, marks);
+        return true;
+    }
+    let refers = depth > 0 && (values::is_reference(next.text) || is_prose(next.text));
     if refers || values::is_option(next.text) || !sort.holds(next.text) {
         return false;
     }
     let inner = values::unquoted(next.text);
     text::held(next, &inner, sort, marks);
     true
+}
+
+/// What follows an option where a text speaks of it.
+fn is_prose(word: &[u8]) -> bool {
+    const WORDS: &str = "and or to is in the a of for with from if flag flags flag. flags. option options option. options. \
+        argument arguments parameter parameters do? does? mean?";
+    WORDS.split_ascii_whitespace().any(|known| known.as_bytes() == word)
 }
 
 /// A header whose words the shell took apart: `Authorization:`, `Bearer`, `V`. `None` where it is none.
@@ -187,7 +241,10 @@ fn header_word(piece: &Piece<'_>, next: &Piece<'_>, marks: &mut Marks) -> Option
     let name = piece.text.strip_suffix(b":")?;
     let sort = names::sort(name)?;
     let is_scheme = next.text.iter().all(u8::is_ascii_alphabetic) && sort == Sort::Authorization;
-    if is_scheme || !name.contains(&b'-') && sort != Sort::Authorization || !sort.holds(next.text) {
+    if name.starts_with(b"-") || !name.contains(&b'-') && sort != Sort::Authorization {
+        return None;
+    }
+    if is_scheme || !sort.holds(next.text) {
         return Some(false);
     }
     text::held(next, &(0..next.text.len()), sort, marks);
@@ -196,67 +253,37 @@ fn header_word(piece: &Piece<'_>, next: &Piece<'_>, marks: &mut Marks) -> Option
 
 /// A word that holds words.
 fn nested(piece: &Piece<'_>, depth: usize, marks: &mut Marks) {
+    for words in lists::of_words(piece) {
+        command(&words, depth.saturating_add(1), marks);
+    }
     if !piece.text.iter().any(u8::is_ascii_whitespace) {
         return;
     }
-    let commands: Vec<Vec<Piece<'_>>> = split(piece.text)
-        .iter()
-        .map(|words| words.iter().map(|range| piece.part(range)).collect())
-        .collect();
-    piped(&commands, marks);
-    for pieces in &commands {
-        command(pieces, depth.saturating_add(1), marks);
+    let (piece, name) = behind_name(piece);
+    let commands = Command::all(&piece);
+    shell::said(&commands, marks);
+    // `--passwordeval=echo V`, `GIT_ASKPASS=echo V`.
+    if let Some(first) = commands.first().filter(|_| names::is_of_secrets(name)) {
+        first.mark_said(marks);
+    }
+    for one in &commands {
+        command(&one.words, depth.saturating_add(1), marks);
     }
 }
 
-/// The commands of a text and their words, about as a shell would have them: quotes that enclose a whole word are
-/// left out of it, and what a pipe, a semicolon, a bracket or a line's end separates is another command.
-fn split(text: &[u8]) -> Vec<Vec<Range<usize>>> {
-    let mut commands = Vec::new();
-    let mut words: Vec<Range<usize>> = Vec::new();
-    let mut begun: Option<usize> = None;
-    let mut quote: Option<u8> = None;
-    let mut is_escaped = false;
-    // A quote that nothing closes is an apostrophe.
-    let last_of = |quote: u8| text.iter().rposition(|byte| *byte == quote).unwrap_or(0);
-    let (last_double, last_single) = (last_of(b'"'), last_of(b'\''));
-    for (place, byte) in text.iter().enumerate() {
-        if std::mem::take(&mut is_escaped) {
-            continue;
-        }
-        let ends_command = matches!(byte, b'\n' | b';' | b'|' | b'&' | b'(' | b')');
-        match (quote, byte) {
-            (Some(open), _) if open == *byte => quote = None,
-            (Some(b'\''), _) => {}
-            (_, b'\\') => {
-                is_escaped = true;
-                begun = begun.or(Some(place));
-            }
-            (Some(_), _) => {}
-            (None, b'"' | b'\'')
-                if place < if *byte == b'"' { last_double } else { last_single } =>
-            {
-                quote = Some(*byte);
-                begun = begun.or(Some(place));
-            }
-            (None, _) if ends_command || byte.is_ascii_whitespace() => {
-                words.extend(begun.take().map(|from| bare(text, from..place)));
-                if ends_command && !words.is_empty() {
-                    commands.push(std::mem::take(&mut words));
-                }
-            }
-            (None, _) => begun = begun.or(Some(place)),
-        }
-    }
-    words.extend(begun.map(|from| bare(text, from..text.len())));
-    if !words.is_empty() {
-        commands.push(words);
-    }
-    commands
-}
-
-/// A word without the quotes that enclose it.
-fn bare(text: &[u8], word: Range<usize>) -> Range<usize> {
-    let inner = values::unquoted(text.get(word.clone()).unwrap_or_default());
-    word.start.saturating_add(inner.start)..word.start.saturating_add(inner.end)
+/// `ProxyCommand=sshpass -p V ...`, `--rsh=...`, `-oProxyCommand=...` and `-esshpass ...`: the command alone, and
+/// the name before it.
+fn behind_name<'a>(piece: &Piece<'a>) -> (Piece<'a>, &'a [u8]) {
+    let text = piece.text;
+    let dashes = text.iter().take_while(|byte| **byte == b'-').count();
+    let name = text::name_at(text, dashes);
+    let word = text.get(name.clone()).unwrap_or_default();
+    let from = if text.get(name.end) == Some(&b'=') && names::sort(word).is_none() {
+        name.end.saturating_add(1)
+    } else if dashes == 1 && word.get(1..).is_some_and(programs::is_known) {
+        2
+    } else {
+        0
+    };
+    (piece.part(&(from..text.len())), if from > 0 { word } else { b"" })
 }

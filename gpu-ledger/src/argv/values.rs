@@ -9,6 +9,13 @@ const SWITCHES: &[&str] =
 const RANDOM_MIN: usize = 16;
 /// A count of tokens has at most as many digits.
 const COUNT_DIGITS_MAX: usize = 8;
+/// How much of a value is looked at to tell what it is: a word may be full of names with values that never end.
+const LOOK_MAX: usize = 512;
+
+/// The beginning of a value.
+pub(super) fn looked(value: &[u8]) -> &[u8] {
+    value.get(..LOOK_MAX).unwrap_or(value)
+}
 
 /// Whether nothing is in it: a switch, a placeholder, or what stands for a secret already.
 pub(super) fn says_nothing(value: &[u8]) -> bool {
@@ -40,19 +47,45 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         b"args.",
         b"config.",
         b"settings.",
+        b"sys.argv",
     ];
     if CALLS.iter().any(|call| value.starts_with(call)) {
         return true;
     }
     match value {
         [b'`', ..] | [b'$', b'(', ..] | [b'$'] => true,
-        [b'$', name @ ..] => {
-            let name = name.strip_prefix(b"{").unwrap_or(name);
-            let name = name.strip_suffix(b"}").unwrap_or(name);
-            name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        [b'$', b'{', inner @ ..] => {
+            let inner = inner.strip_suffix(b"}").unwrap_or(inner);
+            let of_name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+            let length = inner.iter().take_while(of_name).count();
+            // `${NAME:-}` puts nothing in, and `${NAME:?text}` says why there is nothing.
+            match inner.get(length..).unwrap_or_default() {
+                [] | [b':' | b'-'] | [b':', b'-'] => true,
+                rest => matches!(rest, [b'?', ..] | [b':', b'?', ..]),
+            }
         }
+        [b'$', name @ ..] => name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_'),
         _ => false,
     }
+}
+
+/// The same of a value with its quotes: between single ones everything is as it is, and between double ones what a
+/// shell puts in has the form that variables of the environment have, since other languages have no such thing.
+pub(super) fn is_put_in(value: &[u8]) -> bool {
+    match value {
+        [b'\'', ..] => false,
+        [b'"', inner @ ..] => {
+            let inner = inner.strip_suffix(b"\"").unwrap_or(inner);
+            let is_variable = !inner.iter().any(u8::is_ascii_lowercase) && is_reference(inner);
+            is_variable || is_command(inner)
+        }
+        _ => is_reference(value),
+    }
+}
+
+/// Whether a shell would put in what a command says: `$(...)`.
+pub(super) fn is_command(value: &[u8]) -> bool {
+    value.starts_with(b"$(") || value.first() == Some(&b'`')
 }
 
 /// Whether it names a file: what is in the file is not on the command line.
@@ -71,8 +104,20 @@ pub(super) fn is_path(value: &[u8]) -> bool {
         || ENDINGS.iter().any(ends)
 }
 
+/// Whether it is the name of a program or of what a program is run with.
+pub(super) fn is_file(value: &[u8]) -> bool {
+    const ENDINGS: &[&str] =
+        &["py", "ipynb", "sh", "js", "ts", "rb", "pl", "gguf", "safetensors", "bin", "pt", "log"];
+    let ending = value
+        .iter()
+        .rposition(|byte| *byte == b'.')
+        .and_then(|dot| value.get(dot.saturating_add(1)..));
+    ending.is_some_and(|ending| ENDINGS.iter().any(|known| ending == known.as_bytes()))
+}
+
 /// Whether it looks like a key that a machine made: letters and digits, long, and no path or version.
 pub(super) fn is_random(value: &[u8]) -> bool {
+    let value = looked(value);
     let of_key = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'=' | b'~')
     };
@@ -86,12 +131,82 @@ pub(super) fn is_random(value: &[u8]) -> bool {
 /// Whether it looks like bytes in base 64: capitals among small letters, or the sign that fills it up.
 pub(super) fn is_base64(value: &[u8]) -> bool {
     const LEAST: usize = 12;
+    let value = looked(value);
     let of_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     let inner = value.get(1..).unwrap_or_default();
     value.len() >= LEAST
         && value.iter().all(of_base64)
         && inner.iter().any(u8::is_ascii_lowercase)
         && (inner.iter().any(u8::is_ascii_uppercase) || value.ends_with(b"="))
+}
+
+/// Whether somebody made it up to be hard to guess: letters among digits, and no word, number, version, name of a
+/// file or of an algorithm. A weaker sign than [`is_random`], for names that are nearly always for secrets.
+pub(super) fn is_made(value: &[u8]) -> bool {
+    const LEAST: usize = 6;
+    let value = looked(value);
+    let is_one_word = value.iter().all(|byte| {
+        !byte.is_ascii_whitespace()
+            && !matches!(
+                byte,
+                b'<' | b'>' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'|' | b',' | b';' | b'*'
+            )
+    });
+    if value.len() < LEAST || !is_one_word {
+        return false;
+    }
+    let has = |of: fn(&u8) -> bool| value.iter().any(of);
+    let is_mixed = has(u8::is_ascii_digit)
+        && (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
+            || value.split(|byte| !byte.is_ascii_alphanumeric()).any(|run| {
+                let digits = run.iter().filter(|byte| byte.is_ascii_digit()).count();
+                run.len() >= LEAST && (1..run.len()).contains(&digits)
+            }));
+    is_mixed && !is_path(value) && !is_uuid(value) && !is_version(value) && !is_algorithm(value)
+}
+
+/// Whether it numbers a thing (RFC 9562), as sessions and rows are.
+pub(super) fn is_uuid(value: &[u8]) -> bool {
+    const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
+    let parts = value.get(..37).unwrap_or(value).split(|byte| *byte == b'-');
+    value.iter().take(37).all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+        && parts.map(<[u8]>::len).eq(LENGTHS)
+}
+
+/// `1.2.3` and `v2.0-rc1`; addresses, too.
+fn is_version(value: &[u8]) -> bool {
+    let number = value.strip_prefix(b"v").unwrap_or(value);
+    number.first().is_some_and(u8::is_ascii_digit) && number.contains(&b'.')
+}
+
+/// Whether it names how something is hashed, and not what with.
+fn is_algorithm(value: &[u8]) -> bool {
+    const NAME_MAX: usize = 20;
+    const BEGINNINGS: &[&str] = &[
+        "sha", "md5", "blake", "hmac", "aes", "ripemd", "poly1305", "chacha", "pbkdf", "argon",
+        "scrypt", "bcrypt",
+    ];
+    let begins = |name: &&str| {
+        value.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    value.len() <= NAME_MAX && BEGINNINGS.iter().any(begins)
+}
+
+/// Whether it is a session that may be gone on with by whoever has it, and no name or number of one.
+pub(super) fn is_session(value: &[u8]) -> bool {
+    /// A number without its dashes.
+    const NUMBER: usize = 32;
+    if value.starts_with(b"ses_") || is_uuid(value) || !(is_random(value) || is_base64(value)) {
+        return false;
+    }
+    let value = looked(value);
+    let is_number = value.len() == NUMBER && value.iter().all(u8::is_ascii_hexdigit);
+    let is_mixed = value.split(|byte| !byte.is_ascii_alphanumeric()).any(|run| {
+        run.iter().any(u8::is_ascii_digit)
+            && run.iter().any(u8::is_ascii_lowercase)
+            && run.iter().any(u8::is_ascii_uppercase)
+    });
+    is_mixed || value.len() >= NUMBER && !is_number
 }
 
 /// The longest stretch of letters and digits.

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Subject;
 use super::rules::RuleSet;
 use crate::argv::redact_word;
-use crate::escape::escape_bounded;
+use crate::escape::printable_bounded;
 
 /// Values by dimension, ascending by the dimension's word.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -55,11 +56,13 @@ pub enum Label {
     Unit,
     /// The real user's name.
     User,
+    /// Whose manager the unit is of, where it is a user's: `user@1000`.
+    UserManager,
 }
 
 impl Label {
     /// Every one, in the order of their words.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ComposeProject,
         Self::ComposeService,
         Self::Container,
@@ -78,6 +81,7 @@ impl Label {
         Self::Step,
         Self::Unit,
         Self::User,
+        Self::UserManager,
     ];
 
     /// The word in every format.
@@ -102,6 +106,7 @@ impl Label {
             Self::Step => "step",
             Self::Unit => "unit",
             Self::User => "user",
+            Self::UserManager => "user_manager",
         }
     }
 }
@@ -162,6 +167,7 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         subject.names.and_then(|names| pick(names).clone())
     };
     let job = place.job.as_ref();
+    let of_id = place.container.as_ref().map(super::ladder::without_name);
     let all = [
         (Label::ComposeProject, called(|names| &names.compose_project)),
         (Label::ComposeService, called(|names| &names.compose_service)),
@@ -181,12 +187,18 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         (Label::Step, job.and_then(|job| job.step.clone())),
         (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
         (Label::User, subject.users.real.clone()),
+        (Label::UserManager, place.user_manager().map(Arc::from)),
     ];
     let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
     let known = known.map(|(label, value)| {
         // Ids are no secrets, and a digest may look like one.
-        let is_id = short(&value).len() < value.len() || label == Label::Rules;
-        (label.as_str().into(), if is_id { value } else { bounded(value) })
+        let is_safe = match label {
+            Label::Rules => true,
+            Label::Container => is_id(&value),
+            Label::Service => of_id.as_ref() == Some(&value),
+            _ => false,
+        };
+        (label.as_str().into(), if is_safe { value } else { bounded(value) })
     });
     // What a rule looked at is stored with what it decided.
     let looked_at = rules.labels().filter_map(|name| {
@@ -217,7 +229,7 @@ pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
         Cow::Owned(safe) => String::from_utf8_lossy(&safe).into(),
     };
     let plain = value.len() <= VALUE_CHARS_MAX && !value.chars().any(crate::escape::is_unprintable);
-    if plain { value } else { escape_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
+    if plain { value } else { printable_bounded(value.as_bytes(), VALUE_CHARS_MAX).into() }
 }
 
 /// A value that is not known.
@@ -300,12 +312,14 @@ impl Dimension {
             },
             // Arguments that were not captured or are not stored name none either.
             Self::Model => of(Label::Model).map_or(Value::None, Value::Is),
-            Self::Unit => or_none(of(Label::Unit)),
+            Self::Unit => or_none(of(Label::Unit).map(|unit| {
+                let manager = label_of(labels, Label::UserManager);
+                super::ladder::of_manager(&unit, manager.map(|manager| &**manager))
+            })),
             Self::Job => or_none(of(Label::Job)),
             Self::Container => or_none(of(Label::Container).map(|id| {
-                let short: Arc<str> = short(&id).into();
                 of(Label::ContainerName)
-                    .map_or_else(|| Arc::clone(&short), |name| format!("{name} ({short})").into())
+                    .map_or_else(|| Arc::clone(&id), |name| format!("{name} ({id})").into())
             })),
             Self::Pod => or_none(of(Label::PodUid).map(|uid| {
                 pod_called(of(Label::Namespace).as_ref(), of(Label::Pod).as_ref()).unwrap_or(uid)
@@ -328,10 +342,41 @@ pub(super) fn pod_called(namespace: Option<&Arc<str>>, pod: Option<&Arc<str>>) -
     }
 }
 
-/// An id as people write it: containers' ids are told apart by their first twelve digits.
-pub(super) fn short(id: &str) -> &str {
-    let is_hash = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    id.get(..12).filter(|_| is_hash).unwrap_or(id)
+/// Digits of a container's id.
+const ID_DIGITS: usize = 64;
+/// Digits of a container's id as runtimes show it: as few as tell containers apart, most of the time.
+pub const SHORT_ID_DIGITS: usize = 12;
+
+/// Whether it is the whole id of a container.
+pub(super) fn is_id(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Where the whole id of a container stands in a name, if one does.
+#[must_use]
+pub fn id_within(name: &str) -> Option<Range<usize>> {
+    let mut from: usize = 0;
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let to = from.checked_add(word.len())?;
+        if is_id(word) {
+            return Some(from..to);
+        }
+        // What parts words is a character of any length.
+        let parting = name.get(to..)?.chars().next().map_or(0, char::len_utf8);
+        from = to.checked_add(parting)?;
+    }
+    None
+}
+
+/// A name with the id in it, if there is one, cut to so many digits.
+#[must_use]
+pub fn with_short_id(name: &str, digits: usize) -> Cow<'_, str> {
+    let cut = || {
+        let id = id_within(name)?;
+        let kept = name.get(id.start..id.end)?.get(..digits)?;
+        Some(format!("{}{kept}{}", name.get(..id.start)?, name.get(id.end..)?))
+    };
+    cut().map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// Under what a settlement stands in one dimension.

@@ -3,28 +3,46 @@
 
 use std::sync::Arc;
 
-use super::labels::{bounded, pod_called, short};
+use super::ground::Ground;
+use super::labels::{bounded, is_id, pod_called};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
-use crate::place::{DESKTOP, Job, desktop_program};
+use crate::place::{Container, DESKTOP, Job, Runtime, desktop_program};
 
 /// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
 const SCHEDULERS: [&[u8]; 7] =
     [b"cron", b"crond", b"CRON", b"anacron", b"atd", b"fcron", b"busybox-crond"];
 
+/// Names a process by one ground, bounded; `None` where that has no name for it.
+type Rung = fn(&Subject<'_>) -> Option<Arc<str>>;
+
+/// In the order in which they decide. The program is below them all.
+const LADDER: [(Ground, Rung); 6] = [
+    (Ground::Job, |subject| subject.place.job.as_ref().and_then(job).map(bounded)),
+    (Ground::Pod, |subject| pod(subject).map(bounded)),
+    (Ground::Container, container),
+    (Ground::Desktop, desktop),
+    (Ground::Unit, |subject| unit(subject).filter(|_| !subject.place.is_desktop()).map(bounded)),
+    (Ground::Scheduler, |subject| scheduled(subject).map(bounded)),
+];
+
 /// The account's name.
 pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
-    let place = subject.place;
-    let found = place
-        .job
-        .as_ref()
-        .and_then(job)
-        .or_else(|| pod(subject))
-        .or_else(|| container(subject))
-        .or_else(|| desktop(subject))
-        .or_else(|| place.service().filter(|_| !place.is_desktop()))
-        .or_else(|| scheduled(subject));
-    found.map_or_else(|| program(subject.program), bounded)
+    let found = LADDER.iter().find_map(|(_, rung)| rung(subject));
+    found.unwrap_or_else(|| program(subject.program))
+}
+
+/// Every ground that has a name for it, the one that decides first.
+pub(super) fn rungs(subject: &Subject<'_>) -> Vec<(Ground, Arc<str>)> {
+    let found = LADDER.iter().filter_map(|(ground, rung)| Some((*ground, rung(subject)?)));
+    found.chain([(Ground::Program, program(subject.program))]).collect()
+}
+
+/// The program of the scheduler that started it, where one did.
+pub(super) fn scheduler(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let ancestors = subject.ancestors.iter().filter_map(|one| one.program);
+    let mut schedulers = ancestors.filter(|one| SCHEDULERS.contains(&one.as_bytes()));
+    schedulers.next().map(|one| program(Some(one)))
 }
 
 /// `slurm 1234`: the numbers of two schedulers are not those of one.
@@ -50,10 +68,27 @@ fn container(subject: &Subject<'_>) -> Option<Arc<str>> {
         (_, None) => None,
     };
     let named = subject.names.and_then(|names| of_compose(names).or_else(|| names.name.clone()));
-    Some(named.unwrap_or_else(|| match container.runtime {
-        Some(runtime) => format!("{} {}", runtime.as_str(), short(&container.id)).into(),
-        None => format!("container {}", short(&container.id)).into(),
-    }))
+    Some(named.map_or_else(|| without_name(container), bounded))
+}
+
+/// `docker ID`, with the whole id: a bill cuts it as far as that tells its lines apart.
+pub(super) fn without_name(container: &Container) -> Arc<str> {
+    let runtime = container.runtime.map_or("container", Runtime::as_str);
+    let name: Arc<str> = format!("{runtime} {}", container.id).into();
+    // An id is no secret, and looks like one. In its place some have a name.
+    if is_id(&container.id) { name } else { bounded(name) }
+}
+
+/// The service. What a user's manager runs is not what the system's runs under the same name.
+fn unit(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let place = subject.place;
+    let of_user = place.user_service().map(|service| of_manager(&service, place.user_manager()));
+    of_user.or_else(|| place.service())
+}
+
+/// `ollama (user@1000)`: the name of a user's unit, and whose manager it is of, as systemd names that.
+pub(super) fn of_manager(unit: &Arc<str>, manager: Option<&str>) -> Arc<str> {
+    manager.map_or_else(|| Arc::clone(unit), |manager| format!("{unit} ({manager})").into())
 }
 
 /// All of the desktop is one line. What it started without a scope of its own runs in its unit and is not it.

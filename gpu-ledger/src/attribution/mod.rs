@@ -5,6 +5,7 @@
 //! manifests under the folder it is given. May not: see anything of a process that is not stored as well, change
 //! a figure, wait for a name, or answer with nothing.
 
+mod ground;
 mod labels;
 mod ladder;
 mod model;
@@ -18,7 +19,11 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-pub use labels::{Dimension, Kind, Label, Labels, Value, label_of, labels_of_names};
+pub use ground::{Ground, Grounded, grounds};
+pub use labels::{
+    Dimension, Kind, Label, Labels, SHORT_ID_DIGITS, Value, id_within, label_of, labels_of_names,
+    with_short_id,
+};
 pub(crate) use ladder::program as name_of;
 pub use model::model_of;
 pub use ollama::{Blobs, MANIFESTS_MAX, OllamaError};

@@ -1,5 +1,6 @@
 //! A process as it is attributed, put together from what somebody typed, procfs shows, or a journal has.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use crate::place::Place;
 use crate::unit::GpuUuid;
 
 /// What a [`Subject`] borrows, owned.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Process {
     /// The GPU that it holds; an empty text where nobody knows.
     pub gpu: GpuUuid,
@@ -41,6 +42,12 @@ pub struct Process {
     pub names: Option<ContainerNames>,
     /// The programs of those that it descends from, the nearest first.
     pub ancestors: Vec<Option<Program>>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.see(|subject| subject.fmt(f))
+    }
 }
 
 impl Default for Process {

@@ -1,16 +1,19 @@
 //! What is attributed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Kind;
+use crate::argv::Printed;
+use crate::escape::escape_bounded;
 use crate::identity::{Program, User};
 use crate::kernel::CgroupId;
 use crate::place::Place;
 use crate::unit::GpuUuid;
 
 /// Everything that attribution may see of a process that held a GPU: exactly what is stored of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Subject<'a> {
     /// Which GPU it held.
     pub gpu: &'a GpuUuid,
@@ -41,6 +44,20 @@ pub struct Subject<'a> {
     pub names: Option<&'a ContainerNames>,
     /// Who it descends from, by birth, the nearest first.
     pub ancestors: &'a [AncestorSubject<'a>],
+}
+
+/// Without secrets, also where all of the arguments are stored.
+impl fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Subject");
+        shown.field("gpu", &self.gpu).field("gpu_index", &self.gpu_index);
+        shown.field("gpu_name", &self.gpu_name).field("kind", &self.kind);
+        shown.field("program", &self.program).field("exe", &escape_bounded(self.exe, 256));
+        shown.field("argv", &self.argv.map(Printed::words)).field("model", &self.model);
+        shown.field("user", &self.user).field("users", &self.users);
+        shown.field("place", &self.place).field("names", &self.names);
+        shown.field("ancestors", &self.ancestors).finish_non_exhaustive()
+    }
 }
 
 /// One of those that a process descends from.
@@ -87,7 +104,7 @@ pub struct ContainerNames {
     pub pod: Option<Arc<str>>,
     /// The pod's namespace.
     pub namespace: Option<Arc<str>>,
-    /// Its labels, or the pod's.
+    /// Its labels and its pod's, which go first.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 

@@ -124,8 +124,16 @@ fn the_job_goes_before_the_pod_before_the_container_before_the_program() {
 #[test]
 fn a_container_without_a_name_keeps_its_id_and_with_one_both() {
     let made = in_container(None);
-    assert_eq!(made.account(), "docker 3f2a9c0d1e4b");
-    assert_eq!(made.value(Dimension::Container), is("3f2a9c0d1e4b"));
+    assert_eq!(made.account(), format!("docker {ID}"));
+    assert_eq!(made.value(Dimension::Container), is(ID));
+    // Two whose first twelve digits agree are two.
+    let mut other = in_container(None);
+    other.place.container.as_mut().unwrap().id = format!("3f2a9c0d1e4b{}", "0".repeat(52)).into();
+    assert_ne!(other.account(), made.account());
+    assert_ne!(other.value(Dimension::Container), made.value(Dimension::Container));
+    // What is no id is a name as any: it is bounded, and goes without a secret.
+    other.place.container.as_mut().unwrap().id = "x".repeat(500).into();
+    assert_eq!(other.account().chars().count(), 256);
     let labels = made.attributed().labels;
     assert_eq!(label_of(&labels, Label::Container).map(|id| &**id), Some(ID));
     let names = ContainerNames {
@@ -137,11 +145,34 @@ fn a_container_without_a_name_keeps_its_id_and_with_one_both() {
     };
     let made = in_container(Some(names));
     assert_eq!(made.account(), "ai/xtts");
-    assert_eq!(made.value(Dimension::Container), is("ai-xtts-1 (3f2a9c0d1e4b)"));
+    assert_eq!(made.value(Dimension::Container), is(&format!("ai-xtts-1 ({ID})")));
     assert_eq!(made.value(Dimension::Service), is("ai/xtts"));
     let labels = made.attributed().labels;
     assert_eq!(label_of(&labels, Label::Image).map(|it| &**it), Some("ghcr.io/x/xtts:2"));
     assert!(labels.is_sorted(), "{labels:?}");
+}
+
+#[test]
+fn a_unit_of_a_users_manager_is_not_the_systems_of_that_name() {
+    let made = |path: &str| {
+        let mut made = Made::new(&["/usr/bin/ollama", "serve"]);
+        made.place = Place::of([path.as_bytes()]);
+        made
+    };
+    let systems = made("/system.slice/ollama.service");
+    assert_eq!(systems.account(), "ollama");
+    assert_eq!(systems.value(Dimension::Unit), is("ollama.service"));
+    for (uid, instance) in [(1000, ""), (1001, ""), (1001, "@gpu0")] {
+        let users = made(&format!(
+            "/user.slice/user-{uid}.slice/user@{uid}.service/app.slice/ollama{instance}.service"
+        ));
+        assert_eq!(users.account(), format!("ollama (user@{uid})"));
+        let unit = format!("ollama{instance}.service");
+        assert_eq!(users.value(Dimension::Unit), is(&format!("{unit} (user@{uid})")));
+        let labels = users.attributed().labels;
+        assert_eq!(label_of(&labels, Label::Unit).map(|it| &**it), Some(&*unit));
+        assert!(labels.is_sorted(), "{labels:?}");
+    }
 }
 
 #[test]
@@ -288,8 +319,8 @@ fn the_desktop_is_one_line_and_what_it_started_is_not_it() {
     served.place = Place::of([
         b"/user.slice/user-1000.slice/user@1000.service/app.slice/ollama@1.service".as_slice(),
     ]);
-    assert_eq!(served.account(), "ollama");
-    assert_eq!(served.value(Dimension::Unit), is("ollama@1.service"));
+    assert_eq!(served.account(), "ollama (user@1000)");
+    assert_eq!(served.value(Dimension::Unit), is("ollama@1.service (user@1000)"));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::BillError;
 use super::ledger::Ledger;
 use crate::calling::{NoSuchGpu, gpu_called, listed};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
+use crate::likeness::nearest;
 use crate::unit::GpuUuid;
 
 /// The GPUs that are meant: by index (`0`, where it enumerated last), UUID, or the beginning of one, with or
@@ -25,19 +26,16 @@ pub fn chosen_gpus(ledger: &Ledger, words: &[String]) -> Result<Vec<GpuUuid>, Bi
 }
 
 /// Refuses a name that no line of the bill has, with those there are.
-pub(super) fn refuse_unknown_lines<'a>(
-    wanted: &[String],
-    known: impl Iterator<Item = &'a str>,
-    is_called: impl Fn(&str) -> bool,
-) -> Result<(), BillError> {
-    let Some(name) = wanted.iter().find(|name| !is_called(name)) else { return Ok(()) };
+pub(super) fn no_such_line<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> BillError {
     let mut names: Vec<&str> = known.collect();
     names.sort_unstable();
     names.dedup();
-    Err(BillError::NoSuchLine {
-        name: escape(name.as_bytes()).to_string(),
-        known: listed(names.into_iter().map(|name| escape(name.as_bytes()).to_string())),
-    })
+    let safe = |name: &str| printable(name.as_bytes()).to_string();
+    BillError::NoSuchLine {
+        name: if name.is_empty() { "\"\"".to_owned() } else { escape(name.as_bytes()).to_string() },
+        likely: nearest(name, names.iter().copied()).map(safe),
+        known: listed(names.into_iter().map(safe)),
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +60,19 @@ mod tests {
         let twice = ["2", "1", "GPU-2"].map(str::to_owned);
         assert_eq!(chosen_gpus(&ledger, &twice), Ok(vec![gpu(2), gpu(1)]));
         assert_eq!(chosen_gpus(&ledger, &[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_line_that_is_not_there_is_answered_with_the_one_that_is_called_almost_so() {
+        let known = ["ollama", "train.py", "x\u{1b}"];
+        let refused = |name: &str| no_such_line(name, known.into_iter()).to_string();
+        assert_eq!(
+            refused("tarin.py"),
+            "no line of this bill is called tarin.py, did you mean train.py?; there are: ollama, \
+             train.py, x\\x1b"
+        );
+        assert!(refused("zzz").starts_with("no line of this bill is called zzz; there are: "));
+        assert!(refused("").starts_with("no line of this bill is called \"\"; there are: "));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const PROVIDER: &str = "gpu-ledger";
 const HOUR_DECIMALS: u32 = 12;
 
 /// The columns in the order of the specification, then what some of them were called before, then ours.
-pub const COLUMNS: [&str; 58] = [
+pub const COLUMNS: [&str; 59] = [
     "AvailabilityZone",
     "BilledCost",
     "BillingAccountId",
@@ -75,6 +75,7 @@ pub const COLUMNS: [&str; 58] = [
     "ResourceID",
     "x_BillId",
     "x_Booked",
+    "x_Classified",
     "x_CostHigh",
     "x_Driver",
     "x_Meter",
@@ -165,6 +166,7 @@ impl Row<'_> {
             "SubAccountName" => name(&line.title),
             "x_BillId" => word(&report.bill_id),
             "x_Booked" => word(if line.is_booked { "true" } else { "false" }),
+            "x_Classified" => line.classified.map(|is_ruled| is_ruled.to_string()),
             "x_CostHigh" => line.amount_high.map(|amount| amount.to_string()),
             "x_Driver" => report.driver.clone(),
             "x_Meter" => word(line.meter.as_str()),

@@ -163,6 +163,19 @@ enum Edge {
     Sighted,
 }
 
+/// How much of a period lies in any of these spans.
+pub(super) fn union(period: Span, spans: impl Iterator<Item = Span>) -> Ms {
+    let mut within: Vec<Span> = spans.filter_map(|span| span.overlap(period)).collect();
+    within.sort_unstable_by_key(|span| (span.from_ms(), span.to_ms()));
+    let (mut end, mut sum) = (period.from_ms(), 0_u64);
+    for span in within {
+        // What lies below was counted.
+        sum = sum.saturating_add(span.to_ms().saturating_sub(span.from_ms().max(end)));
+        end = end.max(span.to_ms());
+    }
+    Ms(sum)
+}
+
 /// Sweeps `lanes` and `uncovered`, each clipped to `period`.
 pub(super) fn sweep(
     period: Span,

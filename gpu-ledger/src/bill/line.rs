@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::unit::{Ms, WallUs};
 
 /// What was booked, by the name of the account.
@@ -45,7 +45,7 @@ impl Totals {
 /// a name or a number.
 #[must_use]
 pub fn journal_line(at: WallUs, totals: &Totals) -> String {
-    let word = |name: &String| escape(name.as_bytes()).to_string().replace(' ', "\\x20");
+    let word = |name: &String| printable(name.as_bytes()).to_string().replace(' ', "\\x20");
     let mut figures: Vec<(String, u128)> =
         totals.accounts.iter().map(|(name, held_ms)| (word(name), *held_ms)).collect();
     // Always there, as the accounts that are known are: it says that there is such a bucket.

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use super::{BillError, Holding, Kind, Parts, Statement, statement};
 use crate::clock::{BootPlace, Timeline};
 use crate::settlement::{Account, Balance, Settlement};
-use crate::unit::{GpuUuid, Ms, Pid, Span};
+use crate::unit::{GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, NamelessReason};
 
 /// What a bill can be made by: accounts, or accounts told apart by something more.
@@ -79,6 +79,19 @@ pub struct Placing {
     pub read_at_ms: u64,
     /// Why its milliseconds are not priced.
     pub dispute: Option<DisputeReason>,
+}
+
+/// Why the milliseconds of a row are in doubt: what was found when it settled, or that its start and `time` are no
+/// interval at all.
+#[must_use]
+pub fn dispute_of(
+    start: Option<WallUs>,
+    held: Ms,
+    found: Option<DisputeReason>,
+) -> Option<DisputeReason> {
+    let is_span = start.is_none_or(|start| Span::of_row(start, held).is_some());
+    // A row without an interval has wrapped, which is a contradiction to the clock.
+    found.or_else(|| (!is_span).then_some(DisputeReason::ClockStep))
 }
 
 /// Where a start that the driver gave lies on the bill's grid.

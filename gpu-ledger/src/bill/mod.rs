@@ -13,6 +13,7 @@
 
 mod blind;
 mod by;
+mod called;
 mod chosen;
 pub mod focus;
 mod intervals;
@@ -25,6 +26,7 @@ mod on_gpu;
 pub mod period;
 pub mod report;
 mod share;
+mod shown;
 mod statement;
 pub mod table;
 #[cfg(test)]
@@ -33,14 +35,16 @@ pub mod text;
 
 pub use blind::{blind_spans, gap_spans};
 pub use by::{By, LineKey, LineName};
+pub use called::{Called, Standing};
 pub use chosen::chosen_gpus;
 pub use ledger::Ledger;
 pub use line::{Totals, journal_line};
 pub use lines::{
     AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, StartPlace,
-    UnattributedLine, bill, booked,
+    UnattributedLine, bill, booked, dispute_of,
 };
 pub use share::{Divided, SharePolicy, divide};
+pub use shown::Shown;
 pub use statement::{
     AccountStatement, Holding, Kind, Parts, Statement, accrued, over_at, sharers, statement,
 };
@@ -147,11 +151,27 @@ pub enum BillError {
         known: String,
     },
     /// No line is called so.
-    #[error("no line of this bill is called {name}; there are: {known}")]
+    #[error(
+        "no line of this bill is called {name}{}; there are: {known}",
+        likely.as_ref().map(|likely| format!(", did you mean {likely}?")).unwrap_or_default()
+    )]
     NoSuchLine {
         /// What was asked for, safe to print.
         name: String,
+        /// The line that is called almost so, safe to print.
+        likely: Option<String>,
         /// The lines there are.
+        known: String,
+    },
+    /// Several lines are called so, where one was cut.
+    #[error(
+        "several lines of this bill are called {name}: {known}; give the whole name of one, as \
+         --format json has it"
+    )]
+    SeveralLines {
+        /// What was asked for, safe to print.
+        name: String,
+        /// The lines that may be meant.
         known: String,
     },
     /// A bill in money without prices.
@@ -176,6 +196,7 @@ impl BillError {
             self,
             Self::NoSuchGpu { .. }
                 | Self::NoSuchLine { .. }
+                | Self::SeveralLines { .. }
                 | Self::NoPrices
                 | Self::UnknownDimension(_)
                 | Self::UnknownSharePolicy(_)

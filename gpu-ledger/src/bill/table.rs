@@ -8,7 +8,7 @@
 //! are, and a bare form leaves everything as it is.
 
 use super::report::{Account, NoDriverRow, Open, Report, Settled, Unattributed};
-use crate::escape::escape;
+use crate::escape::printable;
 
 /// The bill's lines as CSV, with a head.
 ///
@@ -253,9 +253,14 @@ pub(super) fn text(name: &str, is_raw: bool) -> String {
     if is_raw {
         return name.to_owned();
     }
+    cell_of(name)
+}
+
+/// The same where a spreadsheet is guarded.
+pub(super) fn cell_of(name: &str) -> String {
     let begins = name.trim_start_matches(' ').starts_with(FORMULA);
-    let escaped = escape(name.as_bytes()).to_string();
-    if begins { format!("'{escaped}") } else { escaped }
+    let shown = printable(name.as_bytes()).to_string();
+    if begins { format!("'{shown}") } else { shown }
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Source;
+use super::{Source, TakeWhy, Why};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::Digest;
+use crate::journal::chain::Recovered;
 use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
 use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
 use crate::unit::Span;
@@ -72,10 +73,14 @@ impl JournalFiles {
         self.missing
     }
 
+    /// One entry; `None` where it is not here.
+    pub(crate) fn entry(&self, seq: u64) -> Result<Option<Entry>, StoreError> {
+        self.reader_of(seq).entry(seq)
+    }
+
     /// Whose an entry is; `None` where nobody knows, or where it is not here.
     pub(crate) fn uid_of(&self, seq: u64) -> Result<Option<u32>, StoreError> {
-        let entry = self.reader_of(seq).entry(seq)?;
-        Ok(entry.and_then(|entry| match entry.figures {
+        Ok(self.entry(seq)?.and_then(|entry| match entry.figures {
             Figures::Settlement(settlement) => settlement.uid,
             Figures::Open(open) => open.uid,
             _ => None,
@@ -158,6 +163,43 @@ impl Source for JournalFiles {
         ledger.finish(&read.end)?;
         self.witnessed = read.witnessed;
         Ok(Head { seq: read.end.head.seq, hash: read.end.head.hash })
+    }
+
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
+        let mut went: anyhow::Result<()> = Ok(());
+        let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
+            if went.is_err() {
+                return;
+            }
+            let why = match &entry.figures {
+                Figures::Settlement(_) => self.why(entry.seq),
+                _ => Ok(None),
+            };
+            went = why.map_err(anyhow::Error::from).and_then(|why| take(entry, why));
+        })?;
+        went?;
+        self.witnessed = read.witnessed;
+        Ok(read.end)
+    }
+
+    fn visit_entries(
+        &mut self,
+        period: Span,
+        take: &mut dyn FnMut(&Entry),
+    ) -> anyhow::Result<Recovered> {
+        let read = self.visit((period.from_ms(), period.to_ms()), take)?;
+        self.witnessed = read.witnessed;
+        Ok(read.end)
+    }
+
+    fn why_of(&mut self, of: &[(u64, Digest)]) -> anyhow::Result<BTreeMap<u64, Why>> {
+        let mut told = BTreeMap::new();
+        for (seq, _) in of {
+            if let Some(why) = self.why(*seq)? {
+                told.insert(*seq, why);
+            }
+        }
+        Ok(told)
     }
 
     fn outside(&mut self, ledger: &Ledger) -> anyhow::Result<Outside> {

@@ -7,11 +7,14 @@ mod journal;
 mod prices;
 mod replay;
 mod socket;
+mod why;
 
 pub use journal::JournalFiles;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
-pub use replay::{Billed, Replay, ReplayLine, ReplayOptions, replay};
+pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
+pub(crate) use replay::{process as journaled_process, replay};
 pub use socket::JournalSocket;
+pub use why::Why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,6 +28,8 @@ use crate::bill::{
     BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
 };
 use crate::clock::Clock;
+use crate::journal::chain::Recovered;
+use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
 use crate::rendering::json;
 use crate::session::preflight::host_name;
@@ -35,6 +40,12 @@ const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
 
+/// Settlements that are asked about at once.
+pub(crate) const WHY_MAX: usize = 100;
+
+/// Takes an entry, and of a settlement that this reader may see what it rests on.
+type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
+
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
 pub trait Source {
     /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
@@ -42,6 +53,30 @@ pub trait Source {
     /// # Errors
     /// What keeps it from that. Nothing that was handed over may be used then.
     fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
+
+    /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
+    /// the journal ends.
+    ///
+    /// # Errors
+    /// As above, and those of `take`.
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
+
+    /// Gives `take` every entry that bears on the period, and returns where the journal ends.
+    ///
+    /// # Errors
+    /// What keeps it from that.
+    fn visit_entries(
+        &mut self,
+        period: Span,
+        take: &mut dyn FnMut(&Entry),
+    ) -> anyhow::Result<Recovered>;
+
+    /// What settlements rest on, by their numbers and hashes as they were visited; nothing of those whose evidence
+    /// is not here, or that this reader may not see. At most [`WHY_MAX`].
+    ///
+    /// # Errors
+    /// What keeps it from reading.
+    fn why_of(&mut self, of: &[(u64, Digest)]) -> anyhow::Result<BTreeMap<u64, Why>>;
 
     /// What the entries of this ledger rest on, as far as a bill shows it.
     ///
@@ -152,6 +187,9 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
             output::complain(&note);
         }
         if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
+            output::complain(&note);
+        }
+        for note in report.priced.iter().filter_map(text::unmatched_words) {
             output::complain(&note);
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::JournalFiles;
+use super::{Source, Why};
 use crate::attribution::rules::{RuleSet, Ruled};
 use crate::attribution::{
     Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names, last_paths,
@@ -23,8 +23,7 @@ use crate::clock::Clock;
 use crate::escape::unescape;
 use crate::identity::{Program, argv_words};
 use crate::journal::Entry;
-use crate::journal::entry::{Evidence, Figures, IdentityEvidence, SettlementFigures};
-use crate::journal::store::StoreError;
+use crate::journal::entry::{Evidence, Figures, IdentityEvidence, KeptArgv, SettlementFigures};
 use crate::kernel::Argv;
 use crate::place::Place;
 use crate::settlement::Account;
@@ -76,6 +75,9 @@ pub struct Replay {
     /// A rule looks at a container's or pod's labels, which a settlement has only where a rule looked at them when it
     /// was booked.
     pub looks_at_labels: bool,
+    /// The only user whose settlements were replayed, since the daemon shows this reader no other's; null where all
+    /// were.
+    pub only_uid: Option<u32>,
 }
 
 /// One account.
@@ -104,22 +106,18 @@ pub struct Billed {
 ///
 /// # Errors
 /// Those of reading the journal and of the period; that the two bills do not agree on what was held.
-pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<Replay> {
+pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow::Result<Replay> {
     let now = moment_of(options.clock.now().wall.ms());
     let mut standpoint = Standpoint { now, latest_ms: None, zone: options.zone.clone() };
     let span = standpoint.reading(&options.asked)?;
-    let mut replaying = Replaying { files, rules: &options.rules, unseen: Unseen::default() };
+    let mut replaying = Replaying { rules: &options.rules, unseen: Unseen::default() };
     let (mut booked, mut would_be) =
         (Ledger::for_bill_by(By::Account), Ledger::for_bill_by(By::Account));
-    let mut went: anyhow::Result<()> = Ok(());
-    let read = files.visit((span.from_ms(), span.to_ms()), &mut |entry| {
-        if went.is_ok() {
-            went = replaying.take(entry, &mut booked, &mut would_be);
-        }
+    let end = source.visit_with_why(span, &mut |entry, why| {
+        replaying.take(entry, why, &mut booked, &mut would_be)
     })?;
-    went?;
-    booked.finish(&read.end)?;
-    would_be.finish(&read.end)?;
+    booked.finish(&end)?;
+    would_be.finish(&end)?;
     let read_at_ms = options.clock.now().wall.ms();
     standpoint.latest_ms = booked.latest_ms().filter(|latest| *latest > read_at_ms);
     let ask = Ask {
@@ -130,7 +128,8 @@ pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<R
         accounts: Vec::new(),
         prices: None,
     };
-    let head = Head { seq: read.end.head.seq, hash: read.end.head.hash };
+    let head = Head { seq: end.head.seq, hash: end.head.hash };
+    let only_uid = source.outside(&booked)?.reading.only_uid;
     let of = |ledger: &Ledger| report(ledger, &ask, head, &Outside::default());
     let (booked, would_be) = (of(&booked)?, of(&would_be)?);
     agree(&booked, &would_be)?;
@@ -148,6 +147,7 @@ pub fn replay(options: &ReplayOptions, files: &JournalFiles) -> anyhow::Result<R
         without_evidence: evidence,
         without_argv: argv,
         looks_at_labels: options.rules.labels().next().is_some(),
+        only_uid,
     })
 }
 
@@ -202,7 +202,6 @@ struct Unseen {
 }
 
 struct Replaying<'r> {
-    files: &'r JournalFiles,
     rules: &'r Arc<RuleSet>,
     unseen: Unseen,
 }
@@ -211,6 +210,7 @@ impl Replaying<'_> {
     fn take(
         &mut self,
         entry: &Entry,
+        why: Option<Why>,
         booked: &mut Ledger,
         would_be: &mut Ledger,
     ) -> anyhow::Result<()> {
@@ -219,7 +219,7 @@ impl Replaying<'_> {
             // What somebody moved by hand stays where it was put.
             return Ok(would_be.take(entry)?);
         };
-        let account = self.account(entry.seq, figures)?;
+        let account = self.account(figures, why);
         if account == figures.account {
             return Ok(would_be.take(entry)?);
         }
@@ -229,17 +229,17 @@ impl Replaying<'_> {
         Ok(would_be.take(&moved)?)
     }
 
-    fn account(&mut self, seq: u64, figures: &SettlementFigures) -> Result<Account, StoreError> {
-        if figures.account.unattributed().is_some() {
-            return Ok(figures.account.clone());
+    fn account(&mut self, figures: &SettlementFigures, why: Option<Why>) -> Account {
+        // Another user's, of which the daemon tells when the GPU was held, and no more.
+        if figures.account.unattributed().is_some() || figures.pid.is_alias() {
+            return figures.account.clone();
         }
-        let evidence = self.files.evidence(seq)?;
-        let Some((_, Evidence::Settlement(evidence))) = evidence else {
+        let Some(Why { evidence: Evidence::Settlement(evidence), argv, .. }) = why else {
             self.unseen.evidence = self.unseen.evidence.saturating_add(1);
-            return Ok(figures.account.clone());
+            return figures.account.clone();
         };
-        let Some(identity) = &evidence.identity else { return Ok(figures.account.clone()) };
-        let argv = self.argv(identity)?;
+        let Some(identity) = &evidence.identity else { return figures.account.clone() };
+        let argv = self.argv(argv);
         let driver = &evidence.driver;
         let process = Process {
             gpu_index: Some(driver.gpu_index),
@@ -247,7 +247,7 @@ impl Replaying<'_> {
             ..process(figures, identity, argv)
         };
         let ruled = process.see(|subject| self.rules.classify(subject));
-        Ok(match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
+        match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
             (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
             // What it is called without a rule was entered, or it stands there already.
             (None, _, Some(service)) => Account::Unclassified(Arc::clone(service)),
@@ -255,27 +255,21 @@ impl Replaying<'_> {
             (None, _, None) => {
                 process.see(|subject| Attributor::default().attribute(subject).account)
             }
-        })
+        }
     }
 
-    /// The arguments as they are stored.
-    fn argv(&mut self, identity: &IdentityEvidence) -> Result<Option<Argv>, StoreError> {
-        if self.rules.uses_argv().is_none() {
-            return Ok(None);
-        }
-        let stored = match identity.argv.commitment {
-            Some(commitment) => self.files.argv(commitment)?.map(|kept| kept.argv),
-            None => None,
-        };
-        if stored.is_none() {
+    /// The arguments as they are stored, where a rule looks at them.
+    fn argv(&mut self, kept: Option<KeptArgv>) -> Option<Argv> {
+        self.rules.uses_argv()?;
+        if kept.is_none() {
             self.unseen.argv = self.unseen.argv.saturating_add(1);
         }
-        Ok(stored)
+        kept.map(|kept| kept.argv)
     }
 }
 
 /// A process as the journal has it.
-fn process(
+pub(crate) fn process(
     figures: &SettlementFigures,
     identity: &IdentityEvidence,
     argv: Option<Argv>,

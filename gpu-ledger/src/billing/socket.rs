@@ -4,14 +4,15 @@
 //! sealed and that entries follow each other; that none was left out is the daemon's word. Who does not
 //! is sent other users' rows without their names, and can prove nothing of them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Source;
-use crate::bill::BillError;
+use super::{Source, TakeWhy, Why};
 use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::daemon::{Client, ClientError, End, StreamError};
-use crate::journal::{ChainError, Digest};
+use crate::journal::chain::Recovered;
+use crate::journal::{ChainError, Digest, Entry};
 use crate::unit::Span;
 
 /// The journal of the daemon that answers at a socket.
@@ -19,15 +20,6 @@ use crate::unit::Span;
 pub struct JournalSocket {
     client: Client,
     end: Option<End>,
-}
-
-/// What can go wrong with a line.
-#[derive(Debug, thiserror::Error)]
-enum RowsError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Bill(#[from] BillError),
 }
 
 /// That entries follow each other, as far as neighbours were sent.
@@ -38,7 +30,7 @@ struct Links {
 }
 
 impl Links {
-    fn follow(&mut self, entry: &crate::journal::Entry, proven: bool) -> Result<(), StreamError> {
+    fn follow(&mut self, entry: &Entry, proven: bool) -> Result<(), StreamError> {
         self.any_unproven |= !proven;
         if !proven {
             return Ok(());
@@ -70,35 +62,72 @@ impl JournalSocket {
     pub fn at(path: &Path) -> Self {
         Self { client: Client::at(path), end: None }
     }
-}
 
-impl Source for JournalSocket {
-    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
+    /// Hands over every entry, proven as far as this reader can, and returns where the journal ends.
+    fn entries(
+        &mut self,
+        period: Span,
+        with_why: bool,
+        take: TakeWhy<'_>,
+    ) -> anyhow::Result<Recovered> {
         let unusable = |cause| ClientError::Stream {
             path: self.client.path().to_path_buf(),
             cause: Box::new(cause),
         };
         let mut links = Links::default();
-        let end = self.client.rows((period.from_ms(), period.to_ms()), |entry, proven| {
+        let period = (period.from_ms(), period.to_ms());
+        // Whoever looks for the cause of an error finds that of the client, or of `take`.
+        let end = self.client.rows(period, with_why, |entry, proven, why| {
             links.follow(&entry, proven).map_err(unusable)?;
-            ledger.take(&entry)?;
-            Ok::<(), RowsError>(())
-        });
-        // Whoever looks for the cause looks for these.
-        let end = end.map_err(|error| match error {
-            RowsError::Client(error) => anyhow::Error::new(error),
-            RowsError::Bill(error) => anyhow::Error::new(error),
+            take(&entry, why)
         })?;
         // Who sees all is sent seals, and nothing without one.
         if end.sees_all && links.any_unproven {
             return Err(unusable(StreamError::Unsealed { seq: end.seq }).into());
         }
         let recovered = end.recovered().map_err(unusable)?;
-        let head = Head { seq: recovered.head.seq, hash: recovered.head.hash };
-        links.end(head.seq, head.hash).map_err(unusable)?;
-        ledger.finish(&recovered)?;
+        links.end(recovered.head.seq, recovered.head.hash).map_err(unusable)?;
         self.end = Some(end);
-        Ok(head)
+        Ok(recovered)
+    }
+}
+
+impl Source for JournalSocket {
+    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
+        let recovered = self.entries(period, false, &mut |entry, _| Ok(ledger.take(entry)?))?;
+        ledger.finish(&recovered)?;
+        Ok(Head { seq: recovered.head.seq, hash: recovered.head.hash })
+    }
+
+    fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
+        self.entries(period, true, take)
+    }
+
+    fn visit_entries(
+        &mut self,
+        period: Span,
+        take: &mut dyn FnMut(&Entry),
+    ) -> anyhow::Result<Recovered> {
+        self.entries(period, false, &mut |entry, _| {
+            take(entry);
+            Ok(())
+        })
+    }
+
+    fn why_of(&mut self, of: &[(u64, Digest)]) -> anyhow::Result<BTreeMap<u64, Why>> {
+        let visited: BTreeMap<u64, Digest> = of.iter().copied().collect();
+        let seqs: Vec<u64> = visited.keys().copied().collect();
+        let mut told = BTreeMap::new();
+        for (entry, why) in self.client.why(&seqs)? {
+            let seq = entry.seq;
+            // The very entry, sealed where that one was.
+            if visited.get(&seq) != Some(&entry.hash) {
+                let (path, cause) = (self.client.path().to_path_buf(), StreamError::Other { seq });
+                return Err(ClientError::Stream { path, cause: Box::new(cause) }.into());
+            }
+            told.insert(seq, why);
+        }
+        Ok(told)
     }
 
     fn outside(&mut self, _: &Ledger) -> anyhow::Result<Outside> {

@@ -7,12 +7,11 @@ use jiff::tz::TimeZone;
 
 use super::Usage;
 use super::place::Place;
+use super::source::with_source;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format, JournalFiles, JournalSocket, PricesAt};
+use crate::billing::{self, BillOptions, Format, PricesAt};
 use crate::clock::Clock;
-use crate::daemon::ClientError;
-use crate::journal::store::{StateDir, StoreError};
 
 const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
@@ -26,9 +25,10 @@ something was left out, or not everything is known; the exit status is the same 
 With --prices there is an amount for every account, GPU, meter and state: exact until it is written with four digits, \
 and a total is the sum of the amounts as written. Held hours are what is booked; open and free hours, and what is \
 sampled (busy, memory), have lines of their own and are in no booked total. Without a price for it an amount is UNKNOWN, \
-and never 0. Named a --share policy, shared time is priced as the policy divides it. units/prices.toml shows a file.\n\
+and never 0: the bill says what to add to the file, and the exit status is 2. A memory price gives none yet, as no recorder \
+samples memory over time, so a bill with one exits with 2 where all else is known. Named a --share policy, shared time is priced as the policy divides it. units/prices.toml shows a file.\n\
 --format focus has a row for each such line. BilledCost and EffectiveCost are what is booked, and 0 of what is not; \
-ListCost and ContractedCost are the amount in any case. What is UNKNOWN is null there, which FOCUS does not allow: \
+ListCost and ContractedCost are the amount in any case. It has no rows of processes: --by process is refused. What is UNKNOWN is null there, which FOCUS does not allow: \
 a bill on which nothing is, passes.\n\
 --format line is `TIME gpu-ledger: ACCOUNT MS ACCOUNT MS TOTAL MS`, largest first: the plain sum of spans, which \
 overlap where processes did. A blank within a name is written \\x20, a byte that is not printable \\xHH, a \
@@ -63,7 +63,9 @@ pub(super) struct Bill {
     /// Only this GPU, by index, UUID or the beginning of one (may be given again)
     #[arg(long = "gpu", value_name = "GPU")]
     gpus: Vec<String>,
-    /// Only the line of this name (may be given again); the bill says what it left out
+    /// Only the line of this name, as any form of the bill shows it (may be given again); unattributed, one of its
+    /// reasons (event-lost), unclassified (by no rule) and disputed mean all such lines. The bill says what it left
+    /// out
     #[arg(long = "account", value_name = "NAME")]
     accounts: Vec<String>,
     /// What hours cost, by GPU, meter and time (default: the configured file, else /etc/gpu-ledger/prices.toml where
@@ -96,47 +98,29 @@ enum Form {
     Line,
 }
 
-/// Neither the files nor the daemon could be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{files}; and {daemon}")]
-struct NoSource {
-    files: StoreError,
-    daemon: ClientError,
-}
-
 /// Makes the bill.
 pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
     let place = bill.place.clone();
     let options = options(bill, clock)?;
-    if place.names_socket() && place.names_state_dir() {
-        let what = "--socket asks a daemon for its own journal; leave --state-dir out beside it";
-        return Err(Usage(what.to_owned()).into());
-    }
-    if place.names_socket() {
-        return billing::bill(&options, &mut JournalSocket::at(&place.socket()?));
-    }
-    let files = match JournalFiles::open(&StateDir::at(place.state_dir()?)) {
-        Ok(mut files) => return billing::bill(&options, &mut files),
-        Err(error) if error.is_denied() => error,
-        Err(error) => return Err(error.into()),
-    };
-    let socket = place.socket()?;
-    if place.names_state_dir() {
-        // Whose daemon answers there is not known: it may write another journal.
-        return Err(anyhow::anyhow!(
-            "{files}; ask the daemon that writes it: gpu-ledger bill --socket {}",
-            socket.display()
-        ));
-    }
-    billing::bill(&options, &mut JournalSocket::at(&socket)).map_err(|error| {
-        match error.downcast::<ClientError>() {
-            Ok(daemon @ (ClientError::Absent { .. } | ClientError::Denied { .. })) => {
-                NoSource { files, daemon }.into()
-            }
-            Ok(daemon) => daemon.into(),
-            Err(error) => error,
+    with_source(&place, "bill", |source| billing::bill(&options, source))
+}
+
+/// Refuses what a form has no place for, instead of leaving it out without a word.
+fn refuse_ignored(bill: &Bill) -> Result<(), Usage> {
+    let refused = match bill.format {
+        Form::Focus if bill.by == By::Process => {
+            "--format focus has a row for each account, GPU, meter and price, and none for a process; take --by account \
+             with it, or --format json or csv for processes"
         }
-    })
+        Form::Line if bill.by == By::Process => {
+            "--format line has accounts, and no processes; leave --by out, or take --format json or csv"
+        }
+        Form::Line if bill.share != SharePolicy::None => {
+            "--format line has plain sums of spans, of which --share divides nothing; take --format table, json or csv"
+        }
+        _ => return Ok(()),
+    };
+    Err(Usage(refused.to_owned()))
 }
 
 fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
@@ -147,6 +131,7 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         let what = "csv and line have no amounts; with --prices take --format focus, json or table";
         return Err(Usage(what.to_owned()).into());
     }
+    refuse_ignored(&bill)?;
     let prices =
         bill.place.prices(bill.prices.as_ref())?.map_or(PricesAt::Default, PricesAt::Named);
     let zone = if bill.utc {
@@ -176,8 +161,40 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
 
 #[cfg(test)]
 mod tests {
-    use super::AFTER_HELP;
+    use clap::Parser as _;
+
+    use super::*;
     use crate::unknown::Flag;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        bill: Bill,
+    }
+
+    #[test]
+    fn what_a_form_has_no_place_for_is_refused_and_never_left_out_without_a_word() {
+        let refused = |words: &[&str]| {
+            let line = Line::try_parse_from([&["bill"], words].concat()).ok().unwrap();
+            refuse_ignored(&line.bill).err().map(|Usage(what)| what)
+        };
+        for (words, told) in [
+            (&["--format", "focus", "--by", "process"][..], "--format focus has a row"),
+            (&["--format", "line", "--by", "process"], "--format line has accounts"),
+            (&["--format", "line", "--share", "equal"], "--format line has plain sums"),
+        ] {
+            let what = refused(words).unwrap();
+            assert!(what.starts_with(told) && what.contains("take "), "{what}");
+        }
+        for words in [
+            &["--format", "focus", "--by", "user", "--share", "equal"][..],
+            &["--format", "json", "--by", "process", "--share", "busy"],
+            &["--format", "csv", "--by", "process"],
+            &["--format", "line", "--by", "user"],
+        ] {
+            assert_eq!(refused(words), None, "{words:?}");
+        }
+    }
 
     #[test]
     fn the_help_explains_every_flag_and_how_a_blank_is_written() {

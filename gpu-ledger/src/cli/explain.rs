@@ -1,20 +1,29 @@
 //! `gpu-ledger explain`.
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use jiff::tz::TimeZone;
 
-use super::place::JournalPlace;
-use super::{STATUS_UNKNOWN, Usage, open_journal, print};
+use super::place::Place;
+use super::source::with_source;
+use super::{STATUS_UNKNOWN, Usage, print};
 use crate::attribution::Label;
 use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
+use crate::billing::Source;
 use crate::clock::Clock;
-use crate::explain::{Choice, explain, render};
+use crate::config::Rules;
+use crate::explain::{Choice, ExplainError, RulesAtHand, explain, render};
+use crate::output::complain;
 use crate::rendering::json;
 use crate::unit::Span;
 
-const AFTER_HELP: &str = "ID is as bill --by process --format json has it (the first 8 of the GPU's UUID, pid, \
-startTime), or the number of the entry. Without --since and --until it is searched in the whole journal.\n\
+const AFTER_HELP: &str = "ID is as bill --by process has it (the first 8 of the GPU's UUID, pid, startTime in \
+microseconds). Its beginning, a pid or the number of an entry will do where that means one settlement; where it means \
+several they are listed. Without --since and --until it is searched in the whole journal.\n\
+Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see all, every \
+other user their own settlements.\n\
 Exit status: 0 every settlement found has a name, 1 failed, or none was found, 2 found, but one is without a \
 name, 64 usage.";
 
@@ -23,7 +32,7 @@ name, 64 usage.";
 #[command(after_help = AFTER_HELP)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub(super) struct Explain {
-    /// The settlement
+    /// The settlement: its id or the beginning of it, a pid, or the number of its entry
     #[arg(value_name = "ID", group = "which")]
     id: Option<String>,
     /// Settlements of this batch job
@@ -38,7 +47,7 @@ pub(super) struct Explain {
     /// Settlements of this unit
     #[arg(long, value_name = "UNIT", group = "which")]
     unit: Option<String>,
-    /// Settlements of this account
+    /// Settlements of this account, as bill --account takes it: also unattributed, event-lost, unclassified, disputed
     #[arg(long, value_name = "ACCOUNT", group = "which")]
     account: Option<String>,
     /// Not before this moment
@@ -47,41 +56,79 @@ pub(super) struct Explain {
     /// Before this moment
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     until: Option<String>,
+    /// The file of rules that was in force (default: the configured one, else /etc/gpu-ledger/rules.toml): says what
+    /// of a rule held, and which ones nearly did
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
     /// For programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: JournalPlace,
+    place: Place,
 }
 
 impl Explain {
-    pub(super) fn run(self, clock: &Clock) -> anyhow::Result<u8> {
-        let choice = [
-            self.id.map(Choice::Id),
-            self.job.map(|job| Choice::Labelled(Label::Job, job)),
-            self.pod.map(|pod| Choice::Labelled(Label::PodUid, pod)),
-            self.container.map(|one| Choice::Labelled(Label::Container, one)),
-            self.unit.map(|unit| Choice::Labelled(Label::Unit, unit)),
-            self.account.map(Choice::Account),
-        ];
-        let Some(choice) = choice.into_iter().flatten().next() else {
-            return Err(
-                Usage("give the ID of a settlement, or --job, --pod, --account".into()).into()
-            );
-        };
-        let span = span(self.since, self.until, clock)?;
-        let files = open_journal(&self.place)?;
-        let explanation = explain(&files, span, &choice)?;
-        if explanation.settlements.is_empty() {
-            anyhow::bail!(
-                "no settlement is such (what still runs settles when it ends, and `gpu-ledger status` shows it); `gpu-ledger bill --by process --period all --format json` lists their ids"
-            );
-        }
+    pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
+        let choice = self.choice().map_err(refused)?;
+        let span = span(self.since.take(), self.until.take(), clock)?;
+        let rules = self.rules()?;
+        let explain = |source: &mut dyn Source| explain(source, span, &choice, rules.as_ref());
+        let explanation = with_source(&self.place, "explain", explain).map_err(told)?;
         let page = if self.json { json(&explanation)? } else { render(&explanation) };
         print(&page)?;
         let is_nameless = explanation.settlements.iter().any(|one| one.reason.is_some());
         Ok(if is_nameless { STATUS_UNKNOWN } else { 0 })
     }
+}
+
+impl Explain {
+    fn choice(&mut self) -> Result<Choice, ExplainError> {
+        if let Some(id) = &self.id {
+            return Choice::id(id);
+        }
+        let labelled = [
+            (Label::Job, self.job.take()),
+            (Label::PodUid, self.pod.take()),
+            (Label::Container, self.container.take()),
+            (Label::Unit, self.unit.take()),
+        ];
+        let labelled = labelled.into_iter().find_map(|(label, name)| Some((label, name?)));
+        match (labelled, self.account.take()) {
+            (Some((label, name)), _) => Choice::labelled(label, name),
+            (None, account) => Choice::account(account.unwrap_or_default()),
+        }
+    }
+}
+
+impl Explain {
+    /// The rules that are at hand. What is told does not hang on them, so what keeps them is said beside it.
+    fn rules(&self) -> anyhow::Result<Option<RulesAtHand>> {
+        if let Some(file) = &self.rules {
+            return Ok(Some(at_hand(Rules::read(file)?)));
+        }
+        let configured = || anyhow::Ok(Rules::read_or_default(self.place.rules()?.as_deref())?);
+        match configured() {
+            Ok(rules) => Ok(Some(at_hand(rules))),
+            Err(error) => {
+                complain(&format!("what rules had to say is left out: {error:#}"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn at_hand(Rules { path: file, set }: Rules) -> RulesAtHand {
+    RulesAtHand { file, set }
+}
+
+/// What has to be typed otherwise, as such.
+fn refused(error: ExplainError) -> anyhow::Error {
+    if error.is_usage() { Usage(error.to_string()).into() } else { error.into() }
+}
+
+/// The same, wherever it comes from.
+fn told(error: anyhow::Error) -> anyhow::Error {
+    error.downcast().map_or_else(|error| error, refused)
 }
 
 /// From `since` to `until`; without either, all that there is, also what a clock that was set back calls the future.

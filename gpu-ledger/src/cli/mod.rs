@@ -14,6 +14,7 @@ mod place;
 mod release;
 mod residency;
 mod rules;
+mod source;
 mod status;
 mod trace;
 
@@ -30,10 +31,8 @@ use self::bill::Bill;
 use self::trace::Trace;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
-use crate::billing::JournalFiles;
 use crate::clock::Clock;
 use crate::daemon::LogFilter;
-use crate::journal::store::StateDir;
 use crate::mode::ModeError;
 use crate::session;
 use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
@@ -247,19 +246,6 @@ fn print(page: &str) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Opens the journal's files for a command that no daemon answers.
-fn open_journal(place: &place::JournalPlace) -> anyhow::Result<JournalFiles> {
-    JournalFiles::open(&StateDir::at(place.state_dir()?)).map_err(|error| {
-        let denied = error.is_denied();
-        let error = anyhow::Error::new(error);
-        if denied {
-            error.context("this reads the journal's own files, as root or the daemon's user may: run it with sudo")
-        } else {
-            error
-        }
-    })
 }
 
 /// What was typed cannot be done; the text says what to type instead.

@@ -64,11 +64,6 @@ pub(super) struct JournalPlace {
 }
 
 impl JournalPlace {
-    /// The configured file of rules.
-    pub(super) fn rules(&self) -> Result<Option<PathBuf>, ConfigError> {
-        Config::read_or_default(self.file.config.as_deref()).map(|config| config.rules)
-    }
-
     pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {
         self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
     }
@@ -104,6 +99,11 @@ impl Place {
 
     pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {
         self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
+    }
+
+    /// The configured file of rules.
+    pub(super) fn rules(&self) -> Result<Option<PathBuf>, ConfigError> {
+        Config::read_or_default(self.file.config.as_deref()).map(|config| config.rules)
     }
 
     /// The file of prices: from the command line, else as configured; `None` where neither names one.

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::ready::Readiness;
 use super::request::Call;
 use super::resumed::ResumedMeters;
-use super::rules::InForce;
+use super::rules::{InForce, Reloads};
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
@@ -68,6 +68,7 @@ impl Daemon {
             meters: every(config.metrics.interval),
             config,
             in_force,
+            reloads: Reloads::default(),
             readiness: Readiness::reading(clock.now().boot),
             clock,
             manager: Manager::of(options.notify_socket.as_ref(), options.watchdog),

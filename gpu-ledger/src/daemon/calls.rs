@@ -54,7 +54,9 @@ impl Daemon {
                 self.release_answer(gpu, time).await
             }
             // A thread of its own answers it.
-            Request::Rows { .. } => Err("rows are not asked of the loop".to_owned()),
+            Request::Rows { .. } | Request::Why { .. } => {
+                Err("the journal is not read by the loop".to_owned())
+            }
         };
         // Whoever asked may have gone.
         let _ = reply.send(answer);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::request::VERSION;
-use super::stream::{End, Line, StreamError};
+use super::stream::{End, EntryLine, Line, StreamError};
+use crate::billing::Why;
 use crate::journal::Entry;
 
 /// How long a daemon may take to answer.
@@ -112,15 +113,16 @@ impl Client {
         }
     }
 
-    /// Asks for the entries that bear on a period of wall-clock milliseconds. What `take` was given is worth
-    /// nothing unless this returns the end.
+    /// Asks for the entries that bear on a period of wall-clock milliseconds, `with_why` for what settlements
+    /// rest on as well. What `take` was given is worth nothing unless this returns the end.
     pub(crate) fn rows<E: From<ClientError>>(
         &self,
         (from_ms, to_ms): (u64, u64),
-        mut take: impl FnMut(Entry, bool) -> Result<(), E>,
+        with_why: bool,
+        mut take: impl FnMut(Entry, bool, Option<Why>) -> Result<(), E>,
     ) -> Result<End, E> {
         let request = json!({
-            "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms,
+            "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms, "why": with_why,
         });
         let mut stream = self.connect(&request)?;
         let (mut bytes, mut entries) = (Vec::new(), 0_u64);
@@ -141,7 +143,8 @@ impl Client {
                 Line { entry: Some(line), .. } => {
                     entries = entries.saturating_add(1);
                     let (entry, proven) = line.entry().map_err(|cause| self.unusable(cause))?;
-                    take(entry, proven)?;
+                    let why = line.why(&entry, proven).map_err(|cause| self.unusable(cause))?;
+                    take(entry, proven, why)?;
                 }
                 Line { .. } => {
                     let what = "a line of it is neither an entry nor its end".to_owned();
@@ -149,6 +152,22 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Asks what settlements rest on, by their numbers. Those that this reader may not see are left out.
+    pub(crate) fn why(&self, of: &[u64]) -> Result<Vec<(Entry, Why)>, ClientError> {
+        let request = json!({ "version": VERSION, "request": "why", "of": of });
+        let mut answer = self.ask(&request)?;
+        let lines = answer.get_mut("why").map_or(Value::Null, Value::take);
+        let lines: Vec<EntryLine> =
+            serde_json::from_value(lines).map_err(|error| self.broken(&error))?;
+        let read = lines.iter().map(|line| {
+            let (entry, proven) = line.entry()?;
+            let why = line.why(&entry, proven)?;
+            Ok(why.map(|why| (entry, why)))
+        });
+        let read: Result<Vec<_>, StreamError> = read.filter_map(Result::transpose).collect();
+        read.map_err(|cause| self.unusable(cause))
     }
 
     fn connect(&self, request: &Value) -> Result<BufReader<UnixStream>, ClientError> {

@@ -179,6 +179,7 @@ impl Daemon {
             settlements: progress.head.booked.values().map(|balance| balance.count).sum(),
             unknown: self.unknown_now(host).iter().map(|unknown| unknown.reason).collect(),
             health: self.health(now),
+            rules: self.rules_meters(),
             driver_kind: kind.map(|facts| facts.kind.as_str()),
         }
     }

@@ -17,6 +17,7 @@ mod client;
 mod end;
 mod fold;
 mod fresh;
+mod gaps;
 mod meters;
 mod notify;
 mod offline;
@@ -56,7 +57,7 @@ use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
 pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
-use self::rules::InForce;
+use self::rules::{InForce, Reloads};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
@@ -113,6 +114,7 @@ struct Daemon {
     options: DaemonOptions,
     config: Config,
     in_force: InForce,
+    reloads: Reloads,
     clock: Clock,
     manager: Manager,
     observer: Observer,
@@ -164,6 +166,7 @@ impl Daemon {
         if let Some(facts) = self.observer.driver_facts() {
             self.drafter.driver(facts);
         }
+        self.tell_unmatched_gpus();
         self.begin_metering();
     }
 
@@ -251,12 +254,13 @@ impl Daemon {
             Ok(wanted) => wanted,
             Err(error) => {
                 tracing::error!("not reloaded, and nothing changed: {error}");
+                self.refuse(&error);
                 return;
             }
         };
-        self.reload_rules(&mut wanted);
+        let taken = self.reload_rules(&mut wanted);
         let reload = Reload::of(&self.config, wanted);
-        self.tell_of(&reload);
+        self.tell_of(&reload, taken);
         if reload.in_force.mark_interval != self.config.mark_interval {
             self.marks = every(reload.in_force.mark_interval);
         }
@@ -275,12 +279,13 @@ impl Daemon {
         group.clone_from(&self.config.socket.group);
     }
 
-    /// Logs what a file that was read again changes; that it changes nothing, too.
-    fn tell_of(&self, reload: &Reload) {
+    /// Logs what a file that was read again changes; that it changes nothing, too, unless what it would have changed
+    /// was refused.
+    fn tell_of(&self, reload: &Reload, taken: bool) {
         if self.options.config.is_none() && !Path::new(CONFIG_DEFAULT).exists() {
             tracing::warn!("there is no {CONFIG_DEFAULT}: every key has its default");
         }
-        if reload.changes.is_empty() {
+        if reload.changes.is_empty() && taken {
             tracing::info!("the configuration was read again: nothing in it changed");
         }
         for change in &reload.changes {

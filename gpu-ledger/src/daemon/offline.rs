@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::gaps::gaps_of;
 use super::status::{
     CoverageStatus, HealthLine, HealthStatus, JournalStatus, Status, UnknownStatus, notes_of,
     rfc3339,
@@ -21,8 +22,9 @@ pub(crate) fn offline_status(
     why: &dyn std::error::Error,
 ) -> Result<Value, Box<OfflineError>> {
     let dir = StateDir::at(state_dir);
-    let read = Reader::open(&dir).and_then(|reader| Ok((reader.end()?, notes_of(&reader)?)));
-    let (end, notes) = match read {
+    let read = Reader::open(&dir)
+        .and_then(|reader| Ok((reader.end()?, notes_of(&reader)?, gaps_of(&reader)?)));
+    let (end, notes, journal_gaps) = match read {
         Ok(read) => read,
         Err(journal) => return Err(Box::new(OfflineError { daemon: why.to_string(), journal })),
     };
@@ -33,6 +35,9 @@ pub(crate) fn offline_status(
         as_of: rfc3339(Clock::system().now().wall),
         host: crate::session::preflight::host_name().to_string(),
         daemon: None,
+        rules: None,
+        cmdline: None,
+        reload_refused: None,
         coverage: CoverageStatus {
             began: end.began.map(|began| rfc3339(began.stamp.wall)),
             until: end.last.map(|last| rfc3339(last.stamp.wall)),
@@ -41,7 +46,7 @@ pub(crate) fn offline_status(
             device_touch_off_because: None,
             event_gaps: None,
             events_lost: None,
-            journal_gaps: None,
+            journal_gaps,
         },
         gpus: Vec::new(),
         open: Vec::new(),

@@ -24,6 +24,14 @@ pub(super) enum Request {
         from_ms: u64,
         /// Up to, exclusive.
         to_ms: u64,
+        /// Of settlements that this client may see also with what they rest on.
+        #[serde(default)]
+        why: bool,
+    },
+    /// What settlements rest on, by the numbers of their entries.
+    Why {
+        /// At most [`crate::billing::WHY_MAX`].
+        of: Vec<u64>,
     },
     /// Have it entered up to when everything was seen, before somebody reads up to this moment. Asked by
     /// the socket alone.

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
 use super::fold::Fold;
-use super::request::{Peer, VERSION};
+use super::request::{Peer, Reply, VERSION};
 use super::socket::write_all;
 use super::stream::{Beside, End, EntryLine, Line};
 use crate::billing::JournalFiles;
@@ -33,19 +33,28 @@ enum RowsError {
     Json(#[from] serde_json::Error),
 }
 
+/// What is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Entries that bear on these milliseconds.
+    pub(super) period: (u64, u64),
+    /// Settlements with what they rest on.
+    pub(super) why: bool,
+}
+
 /// Sends every entry that bears on the period, a line each, and one last line that says that this was all.
 /// Nothing may be used before that last line. `place`: given back when the journal is closed again.
 pub(super) async fn send(
     stream: &UnixStream,
     dir: &StateDir,
-    period: (u64, u64),
+    wanted: Wanted,
     peer: Peer,
     (place, patience): (Vec<OwnedSemaphorePermit>, Duration),
 ) -> std::io::Result<()> {
     let (lines, mut coming) = mpsc::channel::<String>(LINES_MAX);
     let dir = dir.clone();
     std::thread::Builder::new().name("journal-reader".to_owned()).spawn(move || {
-        let last = match read(&dir, period, peer, &lines) {
+        let last = match read(&dir, wanted, peer, &lines) {
             Ok(last) => last,
             Err(error) => {
                 serde_json::json!({ "version": VERSION, "error": error.to_string() }).to_string()
@@ -67,14 +76,14 @@ pub(super) async fn send(
 
 fn read(
     dir: &StateDir,
-    period: (u64, u64),
+    wanted: Wanted,
     peer: Peer,
     lines: &mpsc::Sender<String>,
 ) -> Result<String, RowsError> {
     let journal = JournalFiles::open_beside_writer(dir)?;
     let fold = Fold::new(peer);
-    let mut sending = Sending::default();
-    let read = journal.visit(period, &mut |entry| {
+    let mut sending = Sending { why: wanted.why, ..Sending::default() };
+    let read = journal.visit(wanted.period, &mut |entry| {
         // Nobody takes them any more, or one could not be written down: nothing further is sent.
         if sending.failed.is_none() && !lines.is_closed() {
             match sending.line(entry, &fold, peer, &journal) {
@@ -108,9 +117,30 @@ fn read(
     Ok(serde_json::to_string(&line)?)
 }
 
+/// What settlements rest on, as far as this client may see them: an answer in one piece.
+pub(super) fn why(dir: &StateDir, of: &[u64], peer: Peer) -> Reply {
+    let lines = || -> Result<Vec<EntryLine>, RowsError> {
+        let journal = JournalFiles::open_beside_writer(dir)?;
+        let mut lines = Vec::new();
+        for seq in of {
+            if let Some(entry) = journal.entry(*seq)?
+                && let Figures::Settlement(settlement) = &entry.figures
+                && peer.sees(settlement.uid)
+                && let Some(why) = journal.why(*seq)?
+            {
+                lines.push(EntryLine::of(&entry, peer.sees_all)?.with(&why)?);
+            }
+        }
+        Ok(lines)
+    };
+    let lines = lines().map_err(|error| error.to_string())?;
+    Ok(serde_json::json!({ "version": VERSION, "why": lines }))
+}
+
 /// What is remembered of the entries on their way.
 #[derive(Default)]
 struct Sending {
+    why: bool,
     sent: u64,
     /// Number of each GPU's last epoch: its evidence says which driver was asked.
     epochs: BTreeMap<GpuUuid, u64>,
@@ -136,8 +166,18 @@ impl Sending {
             }
             _ => {}
         }
+        let why = match &entry.figures {
+            Figures::Settlement(settlement) if self.why && peer.sees(settlement.uid) => {
+                journal.why(entry.seq)?
+            }
+            _ => None,
+        };
         let entry = fold.entry(entry.clone(), |of| journal.uid_of(of))?;
-        let entry = Some(EntryLine::of(&entry, peer.sees_all)?);
+        let entry = EntryLine::of(&entry, peer.sees_all)?;
+        let entry = Some(match why {
+            Some(why) => entry.with(&why)?,
+            None => entry,
+        });
         self.sent = self.sent.saturating_add(1);
         Ok(serde_json::to_string(&Line { entry, ..Line::default() })?)
     }

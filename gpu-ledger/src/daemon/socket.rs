@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::places::{Places, is_own};
 use super::request::{Call, Peer, Reply, Request, VERSION};
 use super::rows;
+use crate::billing::WHY_MAX;
 use crate::journal::store::StateDir;
 
 /// Mode of the socket: everybody may connect.
@@ -190,19 +191,42 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
     if request.is_privileged() && !peer.sees_all {
         return refuse(&stream, &may_not(&group)).await;
     }
-    if let Request::Rows { from_ms, to_ms } = request {
+    if let Request::Rows { from_ms, to_ms, why } = request {
         let Some(place) = shared.places.reading(peer, PATIENCE).await else {
             return refuse(&stream, "the journal is being read for others; ask again").await;
         };
         // Where the loop has no time for it, the bill says up to when the last mark speaks.
         let _ = ask(&shared, Request::Freshen { to_ms }, peer, FRESHEN_PATIENCE).await;
-        let period = (from_ms, to_ms);
-        return rows::send(&stream, &shared.dir, period, peer, (place, PATIENCE)).await;
+        let wanted = rows::Wanted { period: (from_ms, to_ms), why };
+        return rows::send(&stream, &shared.dir, wanted, peer, (place, PATIENCE)).await;
+    }
+    if let Request::Why { of } = request {
+        return match why(&shared, of, peer).await {
+            Ok(answer) => send(&stream, &answer).await,
+            Err(what) => refuse(&stream, &what).await,
+        };
     }
     match ask(&shared, request, peer, ANSWER_PATIENCE).await {
         Ok(answer) => send(&stream, &answer).await,
         Err(why) => refuse(&stream, &why).await,
     }
+}
+
+/// What settlements rest on, read by a thread of its own.
+async fn why(shared: &Shared, of: Vec<u64>, peer: Peer) -> Reply {
+    if of.len() > WHY_MAX {
+        return Err(format!("of {} settlements at once; ask for {WHY_MAX} at most", of.len()));
+    }
+    let Some(place) = shared.places.reading(peer, PATIENCE).await else {
+        return Err("the journal is being read for others; ask again".to_owned());
+    };
+    let dir = shared.dir.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let told = rows::why(&dir, &of, peer);
+        drop(place);
+        told
+    });
+    read.await.unwrap_or_else(|error| Err(format!("the journal was not read: {error}")))
 }
 
 /// What a client is told that may not do what it asks for.

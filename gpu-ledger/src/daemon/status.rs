@@ -1,12 +1,13 @@
 //! How everything is: what `status` and `live` answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Daemon;
+use super::gaps::GapSum;
 use super::request::{OTHER_USERS, Peer};
+use super::rules::{RefusedStatus, RulesStatus};
 use super::writer::Condition;
 use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
@@ -16,7 +17,6 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
-use crate::metrics::GapCount;
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -29,6 +29,12 @@ pub(crate) struct Status {
     pub(crate) as_of: String,
     pub(crate) host: String,
     pub(crate) daemon: Option<DaemonStatus>,
+    /// The rules in force; null where no daemon answers, as the next two.
+    pub(crate) rules: Option<RulesStatus>,
+    /// How much of command lines is stored.
+    pub(crate) cmdline: Option<&'static str>,
+    /// Null, too, where the last reload was not refused.
+    pub(crate) reload_refused: Option<RefusedStatus>,
     pub(crate) coverage: CoverageStatus,
     pub(crate) gpus: Vec<GpuStatus>,
     pub(crate) open: Vec<OpenStatus>,
@@ -61,24 +67,8 @@ pub(crate) struct CoverageStatus {
     pub(crate) event_gaps: Option<usize>,
     /// Events that were lost; null where a loss could not be counted.
     pub(crate) events_lost: Option<u64>,
-    /// Every gap that stands in the journal, by cause; null before they are summed, and where no daemon does it.
+    /// Every gap that stands in the journal, by cause; null before they are summed.
     pub(crate) journal_gaps: Option<Vec<GapSum>>,
-}
-
-/// Gaps of one cause, whenever they were.
-#[derive(Serialize, Debug)]
-pub(crate) struct GapSum {
-    pub(crate) cause: GapCause,
-    pub(crate) count: u64,
-    pub(crate) length_ms: Ms,
-}
-
-impl GapSum {
-    fn all(gaps: &BTreeMap<GapCause, GapCount>) -> Vec<Self> {
-        let gaps = gaps.iter();
-        gaps.map(|(cause, gap)| Self { cause: *cause, count: gap.count, length_ms: gap.length })
-            .collect()
-    }
 }
 
 #[derive(Serialize, Debug)]
@@ -234,6 +224,9 @@ impl Daemon {
                 version: env!("CARGO_PKG_VERSION"),
                 ready: self.readiness.is_told(),
             }),
+            rules: Some(self.rules_status()),
+            cmdline: Some(self.config.cmdline.as_str()),
+            reload_refused: self.refused_status(peer),
             coverage: self.coverage_status(host),
             gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
             open: opens(host, peer, now),

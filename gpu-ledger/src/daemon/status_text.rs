@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::rendering::{cell, clip};
 use crate::unit::{Bytes, Ms};
 
@@ -35,6 +35,13 @@ pub(crate) fn status_text(status: &Value) -> String {
         let (what, detail) = (word(reason.get("reason")), word(reason.get("detail")));
         page.wrapped("  NOT WELL ", &format!("{what}: {detail}"));
     }
+    if status.pointer("/reload_refused").is_some_and(Value::is_object) {
+        let error = match status.pointer("/reload_refused/error") {
+            Some(Value::String(error)) => safe(error),
+            _ => "why is told to root and the daemon's group alone".to_owned(),
+        };
+        page.wrapped(&format!("  RELOAD REFUSED {}: ", text("/reload_refused/at")), &error);
+    }
     page.line(&format!(
         "watched since {} until {}",
         text("/coverage/began"),
@@ -51,6 +58,7 @@ pub(crate) fn status_text(status: &Value) -> String {
     if let Some(Value::String(why)) = status.pointer("/coverage/device_touch_off_because") {
         page.wrapped("  device-touch off: ", &safe(why));
     }
+    write_rules(&mut page, status);
     for gpu in list(status, "/gpus") {
         write_gpu(&mut page, status, gpu);
     }
@@ -65,6 +73,12 @@ pub(crate) fn status_text(status: &Value) -> String {
         text("/journal/head_seq"),
         text("/journal/head_hash").get(..16).unwrap_or("")
     ));
+    write_unknown(&mut page, status);
+    page.text
+}
+
+/// What is UNKNOWN, a line each.
+fn write_unknown(page: &mut Page, status: &Value) {
     let unknown = list(status, "/unknown");
     if unknown.is_empty() {
         page.line("unknown 0");
@@ -80,7 +94,6 @@ pub(crate) fn status_text(status: &Value) -> String {
             or_none("code")
         ));
     }
-    page.text
 }
 
 /// Every gap in the journal, by cause.
@@ -94,9 +107,50 @@ fn write_journal_gaps(page: &mut Page, status: &Value) {
     }
     let words = gaps.into_iter().map(|gap| {
         let (count, cause) = (word(gap.get("count")), word(gap.get("cause")));
-        format!("{count} {cause} ({})", time(gap.get("length_ms")))
+        let size = gap.get("size").and_then(Value::as_u64);
+        let size = size.map(|size| format!(", {size} lost")).unwrap_or_default();
+        let last = gap.pointer("/last/to").and_then(Value::as_str);
+        let last = last.map(|last| format!(", the last until {}", safe(last))).unwrap_or_default();
+        format!("{count} {cause} ({}{size}{last})", time(gap.get("length_ms")))
     });
     page.wrapped("  gaps in the journal: ", &words.collect::<Vec<_>>().join(", "));
+}
+
+/// The rules in force, and how much of command lines is stored for them.
+fn write_rules(page: &mut Page, status: &Value) {
+    let text = |path: &str| word(status.pointer(path));
+    if !status.get("rules").is_some_and(Value::is_object) {
+        return;
+    }
+    match status.pointer("/rules/path") {
+        Some(Value::String(path)) => {
+            page.line(&format!("rules {}", clip(&safe(path), WIDTH - 6)));
+            page.line(&format!(
+                "  {} rules since {}, cmdline {}",
+                text("/rules/rules"),
+                text("/rules/since"),
+                text("/cmdline")
+            ));
+            page.line(&format!("  sha256 {}", text("/rules/sha256")));
+        }
+        _ => page.line(&format!(
+            "rules none since {}, cmdline {}",
+            text("/rules/since"),
+            text("/cmdline")
+        )),
+    }
+    let shadowed = list(status, "/rules/shadowed").into_iter().map(|one| {
+        let of = |name: &str| word(one.get(name));
+        format!("rule {} (line {}: rule {} takes it all)", of("rule"), of("line"), of("by"))
+    });
+    let mut shadowed: Vec<String> = shadowed.collect();
+    match status.pointer("/rules/shadowed_more").and_then(Value::as_u64) {
+        None | Some(0) => {}
+        Some(more) => shadowed.push(format!("{more} more")),
+    }
+    if !shadowed.is_empty() {
+        page.wrapped("  NEVER MATCH: ", &shadowed.join(", "));
+    }
 }
 
 /// A GPU, and below it who holds it.
@@ -222,7 +276,7 @@ fn pid(of: &Value) -> String {
 
 /// A stranger's text, safe to print.
 fn safe(text: &str) -> String {
-    escape(text.as_bytes()).to_string()
+    printable(text.as_bytes()).to_string()
 }
 
 #[cfg(test)]
@@ -243,13 +297,25 @@ mod tests {
         let when = "2026-11-30T07:36:50.339Z";
         json!({
             "host": name, "as_of": when,
+            "rules": {
+                "path": format!("/etc/{name}"), "sha256": "9".repeat(64), "rules": 20_000, "since": when,
+                "shadowed": [{ "rule": 5, "line": 44, "by": 2, "by_line": 12 }], "shadowed_more": 3,
+            },
+            "cmdline": "redacted",
+            "reload_refused": { "at": when, "error": name },
             "daemon": { "pid": 4_194_303, "version": "0.1.0", "ready": true },
             "coverage": {
                 "began": when, "until": when, "event_gaps": 12_345, "events_lost": null,
                 "device_touch_off_because": name,
                 "journal_gaps": [
-                    { "cause": "agent-down", "count": 3, "length_ms": 12_345 },
-                    { "cause": "rows-possibly-evicted", "count": 1_000_000, "length_ms": 86_400_000 },
+                    {
+                        "cause": "agent-down", "count": 3, "length_ms": 12_345, "size": null,
+                        "last": { "from": when, "to": when, "size": null },
+                    },
+                    {
+                        "cause": "rows-possibly-evicted", "count": 1_000_000,
+                        "length_ms": 86_400_000, "size": 7, "last": null,
+                    },
                 ],
             },
             "gpus": [{
@@ -297,14 +363,38 @@ mod tests {
             "      memory 3.0 GiB; on no bill",
             "  NOT WELL no-daemon: llama-server",
             "note 2026-11-30T07:36:50.339Z llama-server",
+            "  RELOAD REFUSED 2026-11-30T07:36:50.339Z: llama-server",
+            "rules /etc/llama-server",
+            "  20000 rules since 2026-11-30T07:36:50.339Z, cmdline redacted",
+            "  NEVER MATCH: rule 5 (line 44: rule 2 takes it all), 3 more",
             "  12345 gaps in process events since then, unknown events lost",
-            "  gaps in the journal: 3 agent-down (12.345 s), 1000000 rows-possibly-evicted",
-            "      (24:00:00)",
+            "  gaps in the journal: 3 agent-down (12.345 s, the last until",
+            "      2026-11-30T07:36:50.339Z), 1000000 rows-possibly-evicted (24:00:00, 7",
+            "      lost)",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
         }
         fits(&page);
+    }
+
+    #[test]
+    fn without_a_file_of_rules_there_are_none_and_who_may_not_see_why_is_told_so() {
+        let mut status = status("x");
+        status["rules"]["path"] = Value::Null;
+        status["reload_refused"]["error"] = Value::Null;
+        let page = status_text(&status);
+        assert!(
+            page.contains("\nrules none since 2026-11-30T07:36:50.339Z, cmdline redacted\n"),
+            "{page}"
+        );
+        assert!(page.contains("why is told to root and the"), "{page}");
+        // Nobody says anything of them where no daemon answers.
+        for name in ["rules", "cmdline", "reload_refused"] {
+            status[name] = Value::Null;
+        }
+        let page = status_text(&status);
+        assert!(!page.contains("rules") && !page.contains("REFUSED"), "{page}");
     }
 
     #[test]

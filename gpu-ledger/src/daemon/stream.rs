@@ -4,15 +4,21 @@
 //! anything: that it is whole is said there alone.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::argv::StoredText;
+use crate::billing::Why;
 use crate::journal::canon::{self, Canonical};
 use crate::journal::chain::{self, Kept, Recovered};
-use crate::journal::entry::{Entry, Figures, Moment, OpenFigures};
+use crate::journal::entry::{Entry, Figures, KeptArgv, Moment, OpenFigures};
 use crate::journal::{Digest, Head};
+use crate::kernel::{Argv, ArgvState};
 use crate::settlement::Balance;
 use crate::unit::GpuUuid;
 
@@ -43,7 +49,31 @@ pub(crate) struct EntryLine {
     /// What the body is sealed with, for those who see all of it and can compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) seal: Option<SealLine>,
+    /// What it rests on, where that was asked for and may be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<WhyLine>,
 }
+
+/// What an entry rests on.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WhyLine {
+    /// Canonical bytes of its evidence.
+    evidence: String,
+    /// Canonical bytes of the arguments as they are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    argv: Option<String>,
+}
+
+/// The arguments are in it, in base64.
+impl fmt::Debug for WhyLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_argv = self.argv.is_some();
+        f.debug_struct("WhyLine").field("has_argv", &has_argv).finish_non_exhaustive()
+    }
+}
+
+/// Kept arguments: commitment, bytes, true length, state, and the word for how they differ from what was captured.
+type ArgvParts = ((Digest, Bytes), (Option<u64>, (ArgvState, Arc<str>)));
 
 /// The chain's part of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -115,6 +145,12 @@ pub(crate) enum StreamError {
         /// Its number.
         seq: u64,
     },
+    /// Arguments that are kept in no way that we know.
+    #[error("the arguments of entry {seq} are kept in a way that is not known here")]
+    Argv {
+        /// Its number.
+        seq: u64,
+    },
     /// Bytes that are no value of ours.
     #[error("entry {seq}: {cause}")]
     Canon {
@@ -129,6 +165,12 @@ pub(crate) enum StreamError {
     /// It lacks what it was sealed with.
     #[error("entry {seq} came without its seal")]
     Unsealed {
+        /// Its number.
+        seq: u64,
+    },
+    /// It is not what was asked for, or not what it was before.
+    #[error("entry {seq} is another than the one that was sent before")]
+    Other {
         /// Its number.
         seq: u64,
     },
@@ -157,7 +199,40 @@ impl EntryLine {
             previous: STANDARD.encode(entry.previous.0),
             hash: STANDARD.encode(entry.hash.0),
         });
-        Ok(Self { seq: entry.seq, body: STANDARD.encode(body), seal })
+        Ok(Self { seq: entry.seq, body: STANDARD.encode(body), seal, why: None })
+    }
+
+    /// The same, with what it rests on.
+    pub(crate) fn with(mut self, why: &Why) -> Result<Self, canon::CanonError> {
+        let argv = why.argv.as_ref().map(|kept| {
+            let KeptArgv { commitment, argv, text } = kept;
+            let state: (ArgvState, Arc<str>) = (argv.state, text.as_str().into());
+            let parts: ArgvParts = ((*commitment, argv.bytes.clone()), (argv.true_length, state));
+            canon::encode(&parts).map(|parts| STANDARD.encode(parts))
+        });
+        let evidence = STANDARD.encode(canon::encode(&why.evidence)?);
+        self.why = Some(WhyLine { evidence, argv: argv.transpose()? });
+        Ok(self)
+    }
+
+    /// What this entry of it rests on. Proven by the digest that it was sealed with, where the entry itself was;
+    /// of arguments that they are those which the evidence commits to is the daemon's word.
+    pub(crate) fn why(&self, entry: &Entry, proven: bool) -> Result<Option<Why>, StreamError> {
+        let Some(line) = &self.why else { return Ok(None) };
+        let seq = self.seq;
+        let evidence = bytes(seq, &line.evidence)?;
+        let evidence = if proven {
+            chain::read_evidence(seq, entry.evidence, &evidence)?
+        } else {
+            value(seq, &evidence)?
+        };
+        let argv = line.argv.as_ref().map(|argv| -> Result<KeptArgv, StreamError> {
+            let parts: ArgvParts = value(seq, &bytes(seq, argv)?)?;
+            let ((commitment, bytes), (true_length, (state, text))) = parts;
+            let text = StoredText::of(&text).ok_or(StreamError::Argv { seq })?;
+            Ok(KeptArgv { commitment, argv: Argv { bytes, true_length, state }, text })
+        });
+        Ok(Some(Why { at: entry.at, evidence, argv: argv.transpose()? }))
     }
 
     /// The entry, and whether its bytes were proven to be those it was sealed with.
@@ -261,4 +336,48 @@ fn value<T: Canonical>(seq: u64, bytes: &[u8]) -> Result<T, StreamError> {
 fn digest(seq: u64, text: &str) -> Result<Digest, StreamError> {
     let bytes = bytes(seq, text)?;
     bytes.try_into().map(Digest).map_err(|_| StreamError::Digest { seq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bill::made::{Journal, Row};
+    use crate::journal::entry::Evidence;
+
+    /// An entry with what it rests on, as it comes from the stream.
+    fn sent(change: impl FnOnce(&mut WhyLine)) -> Result<Option<Why>, StreamError> {
+        let mut journal = Journal::began(0, 1);
+        journal.settle(20, Row::of("mine", 7, 1, 9));
+        let mut entry = journal.entries.last().unwrap().clone();
+        entry.evidence = chain::sha256(&canon::encode(&Evidence::None).unwrap());
+        let mut line = EntryLine::of(&entry, true).unwrap().with(&why(&entry)).unwrap();
+        change(line.why.as_mut().unwrap());
+        let line: EntryLine = serde_json::from_str(&serde_json::to_string(&line).unwrap()).unwrap();
+        let read = line.why(&entry, true);
+        if let Ok(read) = &read {
+            assert_eq!(*read, Some(why(&entry)));
+        }
+        read
+    }
+
+    fn why(entry: &Entry) -> Why {
+        let argv = Argv {
+            bytes: Bytes::from_static(b"a\0\xff"),
+            true_length: Some(9),
+            state: ArgvState::Truncated,
+        };
+        let commitment = Digest([7; 32]);
+        let argv = Some(KeptArgv { commitment, argv, text: StoredText::Redacted });
+        Why { at: entry.at, evidence: Evidence::None, argv }
+    }
+
+    #[test]
+    fn what_an_entry_rests_on_comes_as_it_was_sent_and_not_when_it_was_changed() {
+        assert!(sent(|_| {}).unwrap().is_some());
+        let other = STANDARD.encode(canon::encode(&7_u64).unwrap());
+        assert!(matches!(sent(|line| line.evidence = other.clone()), Err(StreamError::Chain(_))));
+        assert!(matches!(sent(|line| line.argv = Some(other)), Err(StreamError::Canon { .. })));
+        let no_base64 = Some("*".to_owned());
+        assert!(matches!(sent(|line| line.argv = no_base64), Err(StreamError::Base64 { .. })));
+    }
 }

@@ -216,10 +216,7 @@ impl Tally {
                 }
             }
             News::Gap(gap) => {
-                let count = self.gaps.entry(gap.cause).or_default();
-                count.count = count.count.saturating_add(1);
-                let length = gap.to.wall.ms().saturating_sub(gap.from.wall.ms());
-                count.length = Ms(count.length.0.saturating_add(length));
+                self.gaps.entry(gap.cause).or_default().add(gap);
             }
             News::Ended(_) => {}
         }

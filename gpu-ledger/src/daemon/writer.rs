@@ -2,6 +2,7 @@
 //! on the disk.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -113,6 +114,7 @@ impl Writer {
             hand: Hand::new(boot),
             sender,
             booked: Box::new(booked),
+            told: Told::Well,
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let thread = thread.spawn(move || writing.run())?;
@@ -132,6 +134,18 @@ struct Writing {
     hand: Hand,
     sender: watch::Sender<Progress>,
     booked: Box<dyn FnMut(Entered) + Send>,
+    /// What the log says last of whether it can write.
+    told: Told,
+}
+
+/// What the log says last of whether the journal can be written.
+enum Told {
+    /// It can.
+    Well,
+    /// The disk of this file is full.
+    Full(PathBuf),
+    /// Somebody else holds this file.
+    Busy(PathBuf),
 }
 
 /// What is asked of the journal while drafts are bound.
@@ -161,16 +175,17 @@ impl Writing {
             }
             match self.write() {
                 Ok(()) => {}
-                Err(StoreError::Full { .. }) => {
-                    if let Err(error) = self.tell_full() {
+                Err(StoreError::Full { path }) => {
+                    if let Err(error) = self.tell_full(path) {
                         return self.fail(&error);
                     }
                     if self.rests() {
                         return;
                     }
                 }
-                Err(StoreError::Busy { .. }) => {
+                Err(StoreError::Busy { path }) => {
                     let since = self.clock.now();
+                    self.log_busy(path);
                     self.condition(|now| match now {
                         Condition::Busy(since) => Condition::Busy(*since),
                         _ => Condition::Busy(since),
@@ -216,7 +231,9 @@ impl Writing {
         let entries = numbers.iter().flatten().count();
         let now = self.clock.now();
         let took = Duration::from_nanos(now.mono_ns.saturating_sub(began.mono_ns));
-        self.tell_well(now)?;
+        let gap = self.tell_well(now)?;
+        let entries = entries.saturating_add(usize::from(gap.is_some()));
+        entered.extend(gap);
         let end = self.store.end();
         let head = end.head.seq;
         self.sender.send_modify(|progress| {
@@ -240,32 +257,90 @@ impl Writing {
     }
 
     /// The disk is full: that alone is entered, from the reserve, the first time it is seen.
-    fn tell_full(&mut self) -> Result<(), StoreError> {
+    fn tell_full(&mut self, path: PathBuf) -> Result<(), StoreError> {
         let now = self.clock.now();
         let gap = self.hand.is_full(now);
         self.condition(|_| Condition::Full(self.hand.full_since().unwrap_or(now)));
-        if let Some(gap) = gap {
-            match self.store.append_from_reserve(vec![gap]) {
-                Ok(_) => self.hand.full_told(now),
-                // The reserve was not enough: it is told when there is room.
-                Err(StoreError::Full { .. } | StoreError::Busy { .. }) => {}
-                Err(error) => return Err(error),
+        self.log_full(path);
+        let Some(gap) = gap else { return Ok(()) };
+        let news = News::of_figures(&gap.figures);
+        match self.store.append_from_reserve(vec![gap]) {
+            Ok(_) => {
+                self.hand.full_told(now);
+                let head = self.store.end().head.clone();
+                let number = head.seq;
+                self.sender.send_modify(|progress| {
+                    progress.head = head;
+                    progress.entries = progress.entries.saturating_add(1);
+                });
+                (self.booked)((now, number, news.into_iter().collect()));
+                Ok(())
             }
+            // The reserve was not enough: it is told when there is room.
+            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
-    /// There is room again: the rest of the time is entered.
-    fn tell_well(&mut self, now: Stamp) -> Result<(), StoreError> {
-        let Some(gap) = self.hand.has_room(now) else { return Ok(()) };
+    /// There is room again: the rest of the time is entered. What of that is summed.
+    fn tell_well(&mut self, now: Stamp) -> Result<Option<News>, StoreError> {
+        let Some(gap) = self.hand.has_room(now) else {
+            self.log_well(None);
+            return Ok(None);
+        };
+        let (news, since) = (News::of_figures(&gap.figures), self.hand.full_since());
         match self.store.append(vec![gap]) {
             Ok(_) => {
                 self.hand.room_told();
-                Ok(())
+                self.log_well(since.and_then(|since| now.boot.since(since.boot)));
+                Ok(news)
             }
             // Once more with the next batch.
-            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => Ok(()),
+            Err(StoreError::Full { .. } | StoreError::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Once, when it fills.
+    fn log_full(&mut self, path: PathBuf) {
+        if matches!(self.told, Told::Full(_)) {
+            return;
+        }
+        tracing::error!(
+            path = %path.display(), free_bytes = free_bytes(&path), waiting = self.queue.length(),
+            "the journal's disk is full: what comes waits in memory, up to journal.queue_length, and is tried again \
+             every {RETRY:?}; what has no room there is asked of the driver again; free some space"
+        );
+        self.told = Told::Full(path);
+    }
+
+    /// Once, when somebody takes it.
+    fn log_busy(&mut self, path: PathBuf) {
+        if matches!(self.told, Told::Well) {
+            tracing::warn!(
+                path = %path.display(), waiting = self.queue.length(),
+                "another program holds the journal's database: what comes waits in memory, up to \
+                 journal.queue_length, and is tried again every {RETRY:?}; close it"
+            );
+            self.told = Told::Busy(path);
+        }
+    }
+
+    /// Once, when it goes on. `full_ns`: for how long the disk was full.
+    fn log_well(&mut self, full_ns: Option<u64>) {
+        match std::mem::replace(&mut self.told, Told::Well) {
+            Told::Well => {}
+            Told::Full(path) => {
+                let full_for = full_ns.map(Duration::from_nanos);
+                tracing::info!(
+                    path = %path.display(), free_bytes = free_bytes(&path), ?full_for,
+                    waiting = self.queue.length(),
+                    "the journal's disk has room again: what waited is entered, and that it was full as a gap"
+                );
+            }
+            Told::Busy(path) => {
+                tracing::info!(path = %path.display(), "the journal's database is free again");
+            }
         }
     }
 
@@ -301,6 +376,12 @@ impl Writing {
         };
         self.condition(|_| Condition::Failed(what));
     }
+}
+
+/// Bytes that this user can still write to the disk of a file; `None` where the system does not say.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(path).ok()?;
+    room.f_bavail.checked_mul(room.f_frsize)
 }
 
 fn count(number: usize) -> u64 {

@@ -229,9 +229,9 @@ pub async fn examine(options: DoctorOptions) -> DoctorReport {
         }
         Err(unknown) => checks.push(driver::unreadable(unknown)),
     }
-    let state_dir = options.state_dir.unwrap_or(config.state_dir);
+    let state_dir = options.state_dir.unwrap_or_else(|| config.state_dir.clone());
     checks.push(file);
-    checks.push(state::daemon(&config.socket.path));
+    checks.extend(state::daemon(&config));
     checks.push(state::names(config.names_socket.as_deref(), &clock));
     checks.extend(state::checks(&state_dir));
     DoctorReport {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Area, Check, Status};
 use crate::clock::Clock;
+use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
 use crate::daemon::{Client, ClientError};
 use crate::naming::{AskError, Question, ask};
 
@@ -66,10 +67,77 @@ pub(super) fn checks(state_dir: &Path) -> Vec<Check> {
     checks
 }
 
-/// Whether a daemon answers at this socket, and which journal it writes.
-pub(super) fn daemon(socket: &Path) -> Check {
+/// Whether a daemon answers at this socket, which journal it writes, and which rules it goes by.
+pub(super) fn daemon(config: &Config) -> Vec<Check> {
+    let asked = Client::at(&config.socket.path).with_patience(ANSWER_PATIENCE).status();
+    let rules = match &asked {
+        Ok(status) => rules_in_force(status),
+        Err(_) => rules_of(config),
+    };
+    vec![answering(&config.socket.path, asked), rules]
+}
+
+/// The rules that a daemon goes by, and whether it refused others.
+fn rules_in_force(status: &Value) -> Check {
+    let check = "rules";
+    let text = |path: &str| status.pointer(path).and_then(Value::as_str);
+    let number = |path: &str| status.pointer(path).and_then(Value::as_u64);
+    let Some(since) = text("/rules/since") else {
+        let cause = "the daemon that answers is of another release and does not tell its rules";
+        return Check::new(Area::State, check, Status::Unknown, cause)
+            .with_remedy("systemctl restart gpu-ledger");
+    };
+    let count = number("/rules/rules").map_or_else(String::new, |count| count.to_string());
+    let found = match text("/rules/path") {
+        Some(path) => format!("{count} of {path} in force since {since}"),
+        None => format!("none in force since {since}: accounts go by where a process ran"),
+    };
+    let amiss = |cause: String| Check::new(Area::State, check, Status::Warn, cause);
+    if let Some(at) = text("/reload_refused/at") {
+        let why = text("/reload_refused/error").unwrap_or("why is told to root and its group");
+        return amiss(format!("{found}; the reload of {at} was refused: {why}"))
+            .with_remedy("correct the file, then: systemctl reload gpu-ledger");
+    }
+    let listed = status.pointer("/rules/shadowed").and_then(Value::as_array).map_or(0, Vec::len);
+    let more = number("/rules/shadowed_more").unwrap_or(u64::MAX);
+    match u64::try_from(listed).unwrap_or(u64::MAX).saturating_add(more) {
+        0 => Check::ok(Area::State, check, found),
+        never => amiss(format!("{found}; {never} of them never match"))
+            .with_remedy("see which: gpu-ledger rules check"),
+    }
+}
+
+/// The rules that the next daemon would go by.
+fn rules_of(config: &Config) -> Check {
+    let check = "rules";
+    let read = Rules::read_or_default(config.rules.as_deref());
+    match read.and_then(|rules| rules.fit(config.cmdline)) {
+        Ok(Rules { path: None, .. }) => {
+            let found = format!("none: there is no {RULES_DEFAULT}");
+            Check::ok(Area::State, check, found)
+        }
+        Ok(Rules { path: Some(path), set }) => {
+            let found = format!("{} in {}", set.len(), path.display());
+            let shadows = set.shadows();
+            match shadows.shadowed.len().saturating_add(shadows.more) {
+                0 => Check::ok(Area::State, check, found),
+                never => {
+                    let cause = format!("{found}; {never} of them never match");
+                    Check::new(Area::State, check, Status::Warn, cause)
+                        .with_remedy("see which: gpu-ledger rules check")
+                }
+            }
+        }
+        Err(RulesError::Read { path, cause }) if cause.kind() == ErrorKind::PermissionDenied => {
+            unseen(check, &path, cause)
+        }
+        Err(error) => Check::new(Area::State, check, Status::Missing, error.to_string())
+            .with_remedy("correct the file: the daemon does not start with it"),
+    }
+}
+
+fn answering(socket: &Path, asked: Result<Value, ClientError>) -> Check {
     let (check, place) = ("daemon", socket.display());
-    let asked = Client::at(socket).with_patience(ANSWER_PATIENCE).status();
     let amiss = |status, cause: String| Check::new(Area::State, check, status, cause);
     match asked {
         Ok(status) => {

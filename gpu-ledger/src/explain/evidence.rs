@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::Chosen;
+use super::grounds::{RulesAtHand, Ruling, grounds_of, ruling};
+use super::nameless::{Nameless, nameless};
+use crate::attribution::{Grounded, Process};
+use crate::billing::{Why, journaled_process};
 use crate::clock::Stamp;
 use crate::escape::escape;
 use crate::identity::{Basis, argv_words};
 use crate::journal::Digest;
-use crate::journal::entry::{
-    Evidence, IdentityEvidence, KeptArgv, Moment, NamelessEvidence, SettlementEvidence,
-};
-use crate::journal::store::StoreError;
+use crate::journal::entry::{Evidence, IdentityEvidence, KeptArgv, Moment, SettlementEvidence};
+use crate::kernel::CgroupId;
 use crate::rendering::rfc3339;
 use crate::settlement::{Account, Fit, RuleId, SettlementId};
-use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
-use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
+use crate::unit::{BootNs, Bytes as Memory, GpuUuid, Ms, Pid, WallUs};
+use crate::unknown::{DisputeReason, Flag, NamelessReason};
 
 /// One settlement, explained.
 #[derive(Clone, Debug, Serialize)]
@@ -26,8 +29,8 @@ pub struct Explained {
     pub id: String,
     /// Number of its entry in the journal.
     pub seq: u64,
-    /// That entry's hash.
-    pub hash: String,
+    /// That entry's hash; null where the daemon shows this reader none.
+    pub hash: Option<String>,
     /// On which line it stands.
     pub account: String,
     /// The rule that said so, by its place in the rule file; null where none did.
@@ -62,6 +65,10 @@ pub struct Explained {
     pub who: Option<Who>,
     /// What hides the name; null where there is one.
     pub nameless: Option<Nameless>,
+    /// What has a name for it without a rule, the one that decides first; empty where that cannot be told any more.
+    pub grounds: Vec<Grounded>,
+    /// What rules had to say of it; null where none were in force.
+    pub rules: Option<Ruling>,
 }
 
 /// What the driver said.
@@ -80,7 +87,7 @@ pub struct Driver {
     /// After it.
     pub read_ended: String,
     /// Peak device memory; null where the driver did not say.
-    pub max_memory_bytes: Option<Bytes>,
+    pub max_memory_bytes: Option<Memory>,
     /// Percent of the span; null where the driver did not say.
     pub gpu_utilization: Option<u32>,
 }
@@ -114,57 +121,46 @@ pub struct Who {
     pub login_uid: Option<u32>,
     /// Programs that it descends from, by birth, the nearest first; null of one that nobody knows.
     pub ancestors: Vec<Option<Arc<str>>>,
-    /// Paths of the control groups it was seen in, escaped; null of one whose path nobody knows.
-    pub cgroups: Vec<Option<String>>,
+    /// Control groups that it was seen in, in each hierarchy the last one last.
+    pub cgroups: Vec<Group>,
 }
 
-/// What hides a name.
+/// A control group that it was seen in.
 #[derive(Clone, Debug, Serialize)]
-pub struct Nameless {
-    /// What would have named it.
-    pub remedy: &'static str,
-    /// What was not seen: the cause; null where it was no gap.
-    pub gap_cause: Option<GapCause>,
-    /// From when, RFC 3339.
-    pub gap_from: Option<String>,
-    /// To when.
-    pub gap_to: Option<String>,
-    /// How many events or rows; null where not known.
-    pub gap_size: Option<u64>,
-    /// Processes of the pid that were weighed.
-    pub weighed: Vec<Weighed>,
-}
-
-/// A process of the row's pid that was weighed.
-#[derive(Clone, Debug, Serialize)]
-pub struct Weighed {
-    /// When it began, RFC 3339; null where the clocks of that boot do not say.
-    pub born: Option<String>,
-    /// When it ended; null where that was not known.
-    pub ended: Option<String>,
-    /// How the row's start fits its life.
-    pub fit: &'static str,
+pub struct Group {
+    /// `v2`, or `v1`: one with the memory or the pids controller, since others are not watched.
+    pub version: &'static str,
+    /// The hierarchy, as `/proc/PID/cgroup` numbers it; 0 is v2.
+    pub hierarchy: u32,
+    /// Its path within that, escaped; null where nobody knows it.
+    pub path: Option<String>,
 }
 
 /// Puts together what one settlement rests on.
-pub(super) fn of(
-    chosen: &Chosen,
-    found: Option<(Moment, Evidence)>,
-    argv: impl Fn(Digest) -> Result<Option<KeptArgv>, StoreError>,
-) -> Result<Explained, StoreError> {
+pub(super) fn of(chosen: &Chosen, why: Option<Why>, at_hand: Option<&RulesAtHand>) -> Explained {
     let figures = &chosen.figures;
-    let (at, evidence) = match found {
-        Some((at, Evidence::Settlement(evidence))) => (Some(at), Some(evidence)),
-        _ => (None, None),
+    let (at, evidence, argv) = match why {
+        Some(Why { at, evidence: Evidence::Settlement(evidence), argv }) => {
+            (Some(at), Some(evidence), argv)
+        }
+        _ => (None, None, None),
     };
     let place = |boot: BootNs| wall_of(at?, boot);
     let identity = evidence.as_ref().and_then(|evidence| evidence.identity.as_ref());
+    let process = evidence.as_ref().zip(identity).map(|(evidence, identity)| {
+        let argv = argv.as_ref().map(|kept| kept.argv.clone());
+        let driver = &evidence.driver;
+        Process {
+            gpu_index: Some(driver.gpu_index),
+            gpu_name: driver.gpu_name.as_ref().map(ToString::to_string),
+            ..journaled_process(figures, identity, argv)
+        }
+    });
     let reason = figures.account.unattributed();
-    let hidden = evidence.as_ref().and_then(|evidence| evidence.nameless.as_ref());
-    Ok(Explained {
+    Explained {
         id: SettlementId::of_parts(&figures.gpu, figures.pid, figures.start).to_string(),
         seq: chosen.seq,
-        hash: chosen.hash.to_string(),
+        hash: (chosen.hash != Digest::NONE).then(|| chosen.hash.to_string()),
         account: figures.account.title(),
         rule: match figures.account {
             Account::Ruled { rule, .. } => Some(rule),
@@ -183,9 +179,12 @@ pub(super) fn of(
         flags: figures.flags.iter().copied().collect(),
         dispute: chosen.dispute,
         driver: evidence.as_deref().map(driver),
-        who: identity.map(|identity| who(identity, place, &argv)).transpose()?,
-        nameless: reason.map(|reason| nameless(reason, hidden, place)),
-    })
+        who: identity.map(|identity| who(identity, place, argv.as_ref())),
+        nameless: reason
+            .map(|reason| nameless(reason, figures, evidence.as_deref(), chosen.began, place)),
+        grounds: process.as_ref().map_or_else(Vec::new, |process| grounds_of(figures, process)),
+        rules: ruling(figures, process.as_ref(), at_hand),
+    }
 }
 
 /// A moment of the entry's boot on its wall clock; `None` before 1970.
@@ -216,87 +215,37 @@ fn driver(evidence: &SettlementEvidence) -> Driver {
 fn who(
     identity: &IdentityEvidence,
     place: impl Fn(BootNs) -> Option<String>,
-    argv: impl Fn(Digest) -> Result<Option<KeptArgv>, StoreError>,
-) -> Result<Who, StoreError> {
+    stored: Option<&KeptArgv>,
+) -> Who {
     let shown = |bytes: &[u8]| escape(bytes).to_string();
-    let stored = identity.argv.commitment.map(argv).transpose()?.flatten();
-    Ok(Who {
+    let group = |(cgroup, path): &(CgroupId, Option<Bytes>)| Group {
+        version: if cgroup.hierarchy == 0 { "v2" } else { "v1" },
+        hierarchy: cgroup.hierarchy,
+        path: path.as_deref().map(shown),
+    };
+    Who {
         born: place(identity.key.start),
         born_boot_ns: identity.key.start.0,
         born_is_exact: identity.start_is_exact,
         image_since_boot_ns: identity.image_since.0,
         fit: word_of(identity.fit),
         exe: (!identity.filename.is_empty()).then(|| shown(&identity.filename)),
-        argv_text: stored.as_ref().map(|kept| kept.text.as_str()),
+        argv_text: stored.map(|kept| kept.text.as_str()),
         argv: stored.map(|kept| argv_words(&kept.argv).into_iter().map(shown).collect()),
         argv_commitment: identity.argv.commitment.map(|digest| digest.to_string()),
         argv_length: identity.argv.true_length,
         euid: identity.user.euid,
         login_uid: identity.user.login_uid.uid(),
         ancestors: identity.ancestors.iter().map(|one| one.program.clone()).collect(),
-        cgroups: identity.cgroups.iter().map(|(_, path)| Some(shown(path.as_ref()?))).collect(),
-    })
-}
-
-fn nameless(
-    reason: NamelessReason,
-    hidden: Option<&NamelessEvidence>,
-    place: impl Fn(BootNs) -> Option<String>,
-) -> Nameless {
-    let gap = hidden.and_then(|hidden| hidden.gap.as_ref());
-    let weighed = hidden.map_or(&[][..], |hidden| &hidden.candidates);
-    Nameless {
-        remedy: remedy(reason),
-        gap_cause: gap.map(|gap| gap.cause),
-        gap_from: gap.map(|gap| rfc3339(gap.from.wall)),
-        gap_to: gap.map(|gap| rfc3339(gap.to.wall)),
-        gap_size: gap.and_then(|gap| gap.size),
-        weighed: weighed
-            .iter()
-            .map(|one| Weighed {
-                born: place(one.key.start),
-                ended: one.ended.and_then(|ended| place(ended.at)),
-                fit: word_of(one.fit),
-            })
-            .collect(),
+        cgroups: identity.cgroups.iter().map(group).collect(),
     }
 }
 
-const fn word_of(fit: Fit) -> &'static str {
+pub(super) const fn word_of(fit: Fit) -> &'static str {
     match fit {
         Fit::Contains => "contains",
         Fit::MayContain => "may-contain",
         Fit::WithinTolerance => "within-tolerance",
         Fit::Outside => "outside",
-    }
-}
-
-/// What would have named it.
-const fn remedy(reason: NamelessReason) -> &'static str {
-    match reason {
-        NamelessReason::PredatesCoverage => {
-            "the process was gone before process events were received; start the daemon before the jobs, \
-             at boot"
-        }
-        NamelessReason::AgentDown => {
-            "nobody watched processes then; keep the daemon running (systemctl enable --now gpu-ledger)"
-        }
-        NamelessReason::EventLost => {
-            "the event that names it was lost; a larger ring_size loses less, and `gpu-ledger status` \
-             counts what is lost"
-        }
-        NamelessReason::IdentityEvicted => {
-            "its identity had to be forgotten before its row could be read; the rows were read too late, \
-             which `gpu-ledger status` and the log explain"
-        }
-        NamelessReason::PidAmbiguous => {
-            "several processes of that pid fit, as the clocks were set then; keep the clock in step"
-        }
-        NamelessReason::NoStartTime => {
-            "the driver gave the row no start time, and a pid alone names nobody"
-        }
-        NamelessReason::RowSpansTwoLifetimes => {
-            "two processes of that pid lived while the row ran, as another process kept its device open"
-        }
     }
 }

@@ -1,77 +1,94 @@
 //! Why a settlement stands where it does: everything that it rests on, or what would have named it.
 //!
 //! Purpose: what the journal says of chosen settlements, as a value ([`Explanation`]) and for people
-//! ([`render`]). May touch: the journal's files, through [`JournalFiles`]. May not: attribute anew, or leave
-//! out what speaks against it.
+//! ([`render`]). May touch: a journal, through a `Source` of [`crate::billing`]. May not: put
+//! anything on another account than it is booked on, or leave out what speaks against it.
 
+mod accounts;
+mod choice;
 mod evidence;
+mod grounds;
+mod nameless;
 mod page;
+mod sought;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-pub use evidence::{Driver, Explained, Nameless, Weighed, Who};
+pub use choice::{Choice, IdWord};
+pub use evidence::{Driver, Explained, Group, Who};
+pub use grounds::{NEAR_MAX, Near, RulesAtHand, Ruling};
+pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 
-use crate::attribution::{Label, label_of};
-use crate::billing::JournalFiles;
-use crate::journal::entry::{Change, Figures, SettlementFigures};
-use crate::journal::store::StoreError;
-use crate::journal::{Digest, Entry};
-use crate::settlement::{Account, SettlementId};
-use crate::unit::{Span, WallUs};
+use self::accounts::Titles;
+use self::sought::Sought;
+use crate::bill::BillError;
+use crate::bill::ledger::Ledger;
+use crate::billing::{Source, WHY_MAX};
+use crate::clock::Stamp;
+use crate::journal::Digest;
+use crate::journal::entry::SettlementFigures;
+use crate::unit::Span;
 use crate::unknown::DisputeReason;
 
 /// Settlements that are explained at once; further ones are counted.
-pub const EXPLAINED_MAX: usize = 100;
+pub const EXPLAINED_MAX: usize = WHY_MAX;
 /// The name of the format.
 pub const FORMAT: &str = "gpu-ledger-explain";
 /// Its version.
 pub const VERSION: u32 = 1;
 
-/// Which settlements.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Choice {
-    /// The one of this id, or of this number in the journal.
-    Id(String),
-    /// Those with this label.
-    Labelled(Label, String),
-    /// Those of this account.
-    Account(String),
+/// Why nothing is explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// No id begins like that.
+    #[error(
+        "\"{word}\" is no id of a settlement: one is the first 8 of the GPU's UUID, the pid and startTime in \
+         microseconds, as in 0a2b3c4d-4711-1795996800001000; its beginning, a pid or the number of an entry will do \
+         where that means one; names go with --account, --job, --pod, --container, --unit"
+    )]
+    NoId {
+        /// What was typed, safe to print.
+        word: String,
+    },
+    /// An option without a name.
+    #[error(
+        "--{option} is empty; give the name of one, as `gpu-ledger bill --by {option}` has them, or the ID of a \
+         settlement"
+    )]
+    Empty {
+        /// Which.
+        option: &'static str,
+    },
+    /// It means more than one.
+    #[error("{what}")]
+    Several {
+        /// Which.
+        what: String,
+    },
+    /// The name of an account means several.
+    #[error(transparent)]
+    Name(#[from] BillError),
+    /// There is none.
+    #[error("{what}")]
+    None {
+        /// What was looked for, and what there is.
+        what: String,
+    },
 }
 
-impl Choice {
-    fn holds(&self, seq: u64, figures: &SettlementFigures, account: &Account) -> bool {
+impl ExplainError {
+    /// Whether something else has to be typed.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
         match self {
-            Self::Id(id) => {
-                let own = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
-                own.as_str() == id || seq.to_string() == *id
-            }
-            Self::Account(name) => account.title() == *name || account.to_string() == *name,
-            Self::Labelled(label, value) => {
-                let of = |label| label_of(&figures.labels, label);
-                let is = |own: &Arc<str>| match label {
-                    // As people write it: without the scheduler, the namespace, the rest of an id.
-                    Label::Job => **own == **value || own.split(' ').next_back() == Some(value),
-                    // `docker 3f2a9c0d1e4b` is how a bill has it.
-                    Label::Container => {
-                        let id = value.split(' ').next_back().unwrap_or(value);
-                        own.starts_with(id) && id.len() >= 12 || **own == *id
-                    }
-                    Label::Unit => **own == **value || own.strip_suffix(".service") == Some(value),
-                    _ => **own == **value,
-                };
-                let by_name = match label {
-                    Label::Container => of(Label::ContainerName),
-                    Label::PodUid => of(Label::Pod),
-                    _ => None,
-                };
-                of(*label).is_some_and(is) || by_name.is_some_and(|own| **own == **value)
-            }
+            Self::NoId { .. } | Self::Empty { .. } | Self::Several { .. } => true,
+            Self::Name(error) => error.is_usage(),
+            Self::None { .. } => false,
         }
     }
 }
@@ -87,6 +104,9 @@ pub struct Explanation {
     pub settlements: Vec<Explained>,
     /// How many more there are.
     pub more: u64,
+    /// The only user whose settlements were looked through, since the daemon shows this reader no other's; null
+    /// where all were.
+    pub only_uid: Option<u32>,
 }
 
 /// A settlement as it was entered, and what later entries say of it.
@@ -95,55 +115,49 @@ struct Chosen {
     hash: Digest,
     figures: SettlementFigures,
     dispute: Option<DisputeReason>,
+    /// When the agent that booked it began to watch; `None` where no entry says.
+    began: Option<Stamp>,
 }
 
-/// Whether it held its GPU in the period, or, without a start, was read in it.
-fn bears_on(figures: &SettlementFigures, period: Span) -> bool {
-    let from_ms = figures.start.map_or(figures.read_at.wall.ms(), WallUs::ms);
-    let to_ms = from_ms.saturating_add(figures.held.0);
-    from_ms < period.to_ms() && period.from_ms() <= to_ms
+/// What was read up to.
+struct ReadEnd {
+    /// Number of the last entry that was archived and is not here.
+    missing: u64,
+    /// The only user whose settlements this reader sees.
+    only_uid: Option<u32>,
+    /// Numbers of what is open.
+    unresolved: BTreeSet<u64>,
 }
 
-/// Explains the chosen settlements of a period.
+/// Explains the chosen settlements of a period. `rules`: those at hand; what is told of rules are those that were in
+/// force, where these are the same.
 ///
 /// # Errors
-/// Those of reading the journal.
-pub fn explain(
-    files: &JournalFiles,
+/// Those of reading the journal; an [`ExplainError`] where there is none, or an id means several.
+pub(crate) fn explain(
+    source: &mut dyn Source,
     period: Span,
     choice: &Choice,
-) -> Result<Explanation, StoreError> {
-    let mut chosen: BTreeMap<u64, Chosen> = BTreeMap::new();
-    let mut more: u64 = 0;
-    files.visit((period.from_ms(), period.to_ms()), &mut |entry: &Entry| match &entry.figures {
-        Figures::Settlement(figures)
-            if bears_on(figures, period) && choice.holds(entry.seq, figures, &figures.account) =>
-        {
-            if chosen.len() < EXPLAINED_MAX {
-                let (seq, hash, dispute) = (entry.seq, entry.hash, figures.dispute);
-                let figures = (**figures).clone();
-                chosen.insert(seq, Chosen { seq, hash, figures, dispute });
-            } else {
-                more = more.saturating_add(1);
-            }
+    rules: Option<&RulesAtHand>,
+) -> anyhow::Result<Explanation> {
+    let accounts = match choice {
+        Choice::Account(word) => {
+            let mut titles = Titles::default();
+            source.visit_entries(period, &mut |entry| titles.see(entry, period))?;
+            Some(titles.called(word)?)
         }
-        Figures::Correction(correction) => {
-            if let (Some(one), Change::Account(account)) =
-                (chosen.get_mut(&correction.of), &correction.change)
-            {
-                one.figures.account = account.clone();
-            }
-        }
-        Figures::Conflict(conflict) => {
-            if let Some(one) = chosen.get_mut(&conflict.of) {
-                one.dispute = Some(DisputeReason::Conflict);
-            }
-        }
-        _ => {}
-    })?;
-    let mut settlements = Vec::with_capacity(chosen.len());
-    for one in chosen.values() {
-        settlements.push(evidence::of(one, files.evidence(one.seq)?, |argv| files.argv(argv))?);
-    }
-    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more })
+        Choice::Id(_) | Choice::Labelled(..) => None,
+    };
+    let mut sought = Sought::new(choice, accounts.as_ref(), period);
+    let end = source.visit_entries(period, &mut |entry| sought.take(entry))?;
+    let outside = source.outside(&Ledger::new())?;
+    let (missing, only_uid) = (outside.missing, outside.reading.only_uid);
+    let unresolved = end.unresolved.keys().copied().collect();
+    let found = sought.found(&ReadEnd { missing, only_uid, unresolved })?;
+    let of: Vec<(u64, Digest)> = found.chosen.values().map(|one| (one.seq, one.hash)).collect();
+    let mut why = source.why_of(&of)?;
+    let settlements = found.chosen.values();
+    let settlements = settlements.map(|one| evidence::of(one, why.remove(&one.seq), rules));
+    let settlements = settlements.collect();
+    Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more, only_uid })
 }

@@ -1,9 +1,22 @@
-//! An explanation for people.
+//! An explanation for people: at most 80 columns, but for words that are longer.
 
 use std::fmt::{self, Write as _};
 
-use super::{Explained, Explanation, Nameless, Who};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Explained, Explanation, Group, Nameless, Near, Ruling, Who};
+use crate::attribution::{Grounded, Label};
+use crate::escape::escape;
+use crate::identity::Basis;
+use crate::settlement::RuleId;
 use crate::unit::Ms;
+
+/// Columns of a page.
+const PAGE_WIDTH: usize = 80;
+/// Columns of the word before a value: what is left holds 64 digits.
+const WORD_WIDTH: usize = 13;
+/// Columns before a value.
+const INDENT: usize = 16;
 
 /// Renders it.
 #[must_use]
@@ -21,47 +34,63 @@ fn write(page: &mut String, explanation: &Explanation) -> fmt::Result {
         }
         write_one(page, one)?;
     }
+    if let Some(uid) = explanation.only_uid {
+        let words = "read through the daemon: its word, and of the settlements of user";
+        writeln!(page, "\n{words} {uid} alone")?;
+    }
     if explanation.more > 0 {
         writeln!(page, "\n… and {} more; give the id of one", explanation.more)?;
     }
     Ok(())
 }
 
+/// A word and its value, which goes on below itself where it is too long.
 fn line(page: &mut String, word: &str, value: impl fmt::Display) -> fmt::Result {
-    writeln!(page, "  {word:<14} {value}")
+    let value = value.to_string();
+    write!(page, "  {word:<WORD_WIDTH$}")?;
+    let mut column = INDENT.max(word.width().saturating_add(3)).saturating_sub(1);
+    for (place, part) in value.split(' ').enumerate() {
+        let width = part.width();
+        if place > 0 && column.saturating_add(width) >= PAGE_WIDTH {
+            write!(page, "\n{:INDENT$}{part}", "")?;
+            column = INDENT.saturating_add(width);
+        } else {
+            write!(page, " {part}")?;
+            column = column.saturating_add(width).saturating_add(1);
+        }
+    }
+    writeln!(page)
 }
 
 fn write_one(page: &mut String, one: &Explained) -> fmt::Result {
-    writeln!(page, "settlement {} (entry {}, {})", one.id, one.seq, clip(&one.hash))?;
-    let ground = match (one.reason, one.rule) {
-        (Some(_), _) => "no identity".to_owned(),
-        (None, Some(rule)) => format!("by rule {}", rule.0),
-        (None, None) => "no rule: by where it ran, else by its program".to_owned(),
-    };
-    line(page, "account", format_args!("{} ({ground})", one.account))?;
-    let held = Ms(one.held_ms.0);
+    let hash = one.hash.as_deref().map_or_else(String::new, |hash| format!(", {}", clip(hash)));
+    writeln!(page, "settlement {} (entry {}{hash})", one.id, one.seq)?;
+    line(page, "account", &one.account)?;
+    write_ground(page, one)?;
     let since = one.start.as_deref().unwrap_or("a start that the driver did not give");
-    line(page, "held", format_args!("{held} from {since}"))?;
+    line(page, "held", format_args!("{} from {since}", one.held_ms))?;
     let gpu = one.driver.as_ref().map_or_else(String::new, |driver| {
-        let name = driver.gpu_name.as_deref().unwrap_or("name unknown");
-        format!(" (GPU {} {name})", driver.gpu_index)
+        let name = driver.gpu_name.as_deref().unwrap_or("of unknown name");
+        format!("GPU {} {name}, ", driver.gpu_index)
     });
-    line(page, "gpu", format_args!("{}{gpu}", one.gpu_uuid))?;
-    if let Some(driver) = &one.driver {
-        let version = driver.version.as_deref().unwrap_or("of unknown version");
-        line(page, "driver", format_args!("{version}, {}", driver.kind))?;
-        line(page, "read final", format_args!("{} to {}", driver.read_began, driver.read_ended))?;
+    line(page, "gpu", format_args!("{gpu}{}", one.gpu_uuid))?;
+    match &one.driver {
+        Some(driver) => {
+            let version = driver.version.as_deref().unwrap_or("of unknown version");
+            line(page, "driver", format_args!("{version}, {}", driver.kind))?;
+            line(
+                page,
+                "read final",
+                format_args!("{} to {}", driver.read_began, driver.read_ended),
+            )?;
+        }
+        None => line(page, "evidence", "not here: it was archived, or is not this user's to see")?,
     }
     line(page, "pid", one.pid)?;
     if let Some(who) = &one.who {
         write_who(page, one, who)?;
     }
-    if let Some(nameless) = &one.nameless {
-        write_nameless(page, nameless)?;
-    }
-    for (dimension, value) in &one.labels {
-        line(page, dimension, value)?;
-    }
+    write_labels(page, one)?;
     if !one.flags.is_empty() {
         let flags: Vec<&str> = one.flags.iter().map(|flag| flag.as_str()).collect();
         line(page, "flags", flags.join(", "))?;
@@ -72,9 +101,104 @@ fn write_one(page: &mut String, one: &Explained) -> fmt::Result {
     Ok(())
 }
 
+/// What decided on the account, and what would have without it.
+fn write_ground(page: &mut String, one: &Explained) -> fmt::Result {
+    if let Some(nameless) = &one.nameless {
+        return write_nameless(page, nameless);
+    }
+    let mut grounds = one.grounds.iter();
+    match one.rule {
+        Some(rule) => write_rule(page, one, rule)?,
+        None => match grounds.next() {
+            Some(ground) => {
+                line(page, "because", format_args!("{} {}", ground.ground, ground.value))?;
+            }
+            None => line(
+                page,
+                "because",
+                "no rule took it; what else decided cannot be told from what is stored",
+            )?,
+        },
+    }
+    for ground in grounds {
+        let Grounded { ground, value, account } = ground;
+        let account = escape(account.as_bytes());
+        let as_account =
+            if *value == account.to_string() { String::new() } else { format!(", as {account}") };
+        line(page, "else", format_args!("{ground} {value}{as_account}"))?;
+    }
+    if let Some(ruling) = &one.rules {
+        write_near(page, one, ruling)?;
+    }
+    Ok(())
+}
+
+fn write_rule(page: &mut String, one: &Explained, rule: RuleId) -> fmt::Result {
+    let Some(ruling) = &one.rules else {
+        return line(page, "because", format_args!("rule {}", rule.0));
+    };
+    match (&ruling.file, ruling.line) {
+        (Some(file), Some(at)) => {
+            let file = escape(file.as_os_str().as_encoded_bytes()).to_string();
+            line(page, "because", format_args!("rule {} at line {at} of {file}", rule.0))?;
+        }
+        _ => line(page, "because", format_args!("rule {}", rule.0))?,
+    }
+    for held in &ruling.held {
+        line(page, "", format_args!("{} {} is {}", held.key, held.value, held.pattern))?;
+    }
+    Ok(())
+}
+
+/// Rules that did not decide.
+fn write_near(page: &mut String, one: &Explained, ruling: &Ruling) -> fmt::Result {
+    if ruling.file.is_none() {
+        return line(
+            page,
+            "rules",
+            format_args!(
+                "the file in force then has SHA-256 {}…; the one at hand is another: --rules FILE names it, and says \
+                 what held and what nearly did",
+                clip(&ruling.sha256)
+            ),
+        );
+    }
+    if one.rule.is_some() && ruling.line.is_none() {
+        let what = "by what is stored now that rule holds no more (not all arguments are stored)";
+        line(page, "rules", what)?;
+    }
+    for near in &ruling.near {
+        write_nearly(page, near)?;
+    }
+    match ruling.near_more {
+        0 => Ok(()),
+        more if ruling.near.is_empty() => {
+            line(page, "nearly", format_args!("none of the rules before it ({more})"))
+        }
+        more => line(page, "", format_args!("and none of the others before it ({more})")),
+    }
+}
+
+fn write_nearly(page: &mut String, near: &Near) -> fmt::Result {
+    let Near { rule, line: at, holds, conditions, key, wants, .. } = near;
+    let is = match near.seen.as_slice() {
+        [] => "not known".to_owned(),
+        _ if near.capture_is_empty => "that, but a capture takes nothing".to_owned(),
+        seen => seen.join(", "),
+    };
+    let account = escape(near.account.as_bytes());
+    line(
+        page,
+        "nearly",
+        format_args!(
+            "rule {} at line {at} ({account}), {holds} of {conditions} hold: {key} wants {wants}; it is {is}",
+            rule.0
+        ),
+    )
+}
+
 fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
-    let basis = one.basis.map_or("unknown", crate::identity::Basis::as_str);
-    line(page, "named by", format_args!("{basis}; the row's start and its life: {}", who.fit))?;
+    line(page, "known by", format_args!("{}; {}", basis(one.basis), fit(who.fit)))?;
     let born = who.born.as_deref().unwrap_or("unknown");
     let exact = if who.born_is_exact { "" } else { ", to the clock's tick" };
     line(page, "born", format_args!("{born}{exact}"))?;
@@ -82,38 +206,95 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "executable", who.exe.as_deref().unwrap_or("not captured"))?;
     match (&who.argv, &who.argv_commitment) {
         (Some(words), _) => line(page, "arguments", words.join(" "))?,
-        (None, Some(_)) => line(
-            page,
-            "arguments",
-            "committed to, and not stored (`cmdline` in the configuration)",
-        )?,
+        (None, Some(_)) => {
+            line(
+                page,
+                "arguments",
+                "committed to, and not stored (`cmdline` in the configuration)",
+            )?;
+        }
         (None, None) => line(page, "arguments", "not captured")?,
     }
     let id = |uid: Option<u32>| uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
-    line(page, "uid", format_args!("{}, effective {}", id(one.uid), id(who.euid)))?;
+    let login = who.login_uid.map_or_else(String::new, |uid| format!(", of the login {uid}"));
+    line(page, "uid", format_args!("{}, effective {}{login}", id(one.uid), id(who.euid)))?;
     if !who.ancestors.is_empty() {
         let known = who.ancestors.iter().map(|one| one.as_deref().unwrap_or("unknown"));
         line(page, "born under", known.collect::<Vec<_>>().join(" < "))?;
     }
-    for path in &who.cgroups {
-        line(page, "control group", path.as_deref().unwrap_or("path unknown"))?;
+    for group in &who.cgroups {
+        write_group(page, group)?;
     }
     Ok(())
 }
 
-fn write_nameless(page: &mut String, nameless: &Nameless) -> fmt::Result {
-    line(page, "to have a name", nameless.remedy)?;
-    if let (Some(cause), Some(from), Some(to)) =
-        (nameless.gap_cause, &nameless.gap_from, &nameless.gap_to)
-    {
-        let size =
-            nameless.gap_size.map_or("size unknown".to_owned(), |size| format!("size {size}"));
-        line(page, "not seen", format_args!("{cause}, {from} to {to}, {size}"))?;
+fn write_group(page: &mut String, group: &Group) -> fmt::Result {
+    let path = group.path.as_deref().unwrap_or("path unknown");
+    match group.hierarchy {
+        0 => line(page, "control group", format_args!("{path} (v2)")),
+        number => line(
+            page,
+            "control group",
+            format_args!("{path} (v1, hierarchy {number}: memory or pids)"),
+        ),
     }
+}
+
+fn basis(basis: Option<Basis>) -> &'static str {
+    match basis {
+        Some(Basis::Exec) => "exec, as it happened",
+        Some(Basis::Fork) => "fork, as it happened: it runs what its parent ran",
+        Some(Basis::Procfs) => "procfs, where it was found running",
+        Some(Basis::Journal) => "journal, which has it from when it ran",
+        None => "unknown",
+    }
+}
+
+fn fit(word: &str) -> &'static str {
+    match word {
+        "contains" => "its life contains the row's start",
+        "may-contain" => "its life may contain the row's start, as far as its ends are known",
+        "within-tolerance" => "its life is as near to the row's start as the clocks are exact",
+        _ => "its life is not about the row's start",
+    }
+}
+
+fn write_nameless(page: &mut String, nameless: &Nameless) -> fmt::Result {
+    line(page, "because", nameless.cause)?;
+    line(page, "remedy", nameless.remedy)?;
+    let unseen = &nameless.not_seen;
+    let gap = unseen.gap.map_or_else(String::new, |cause| format!("{cause}, "));
+    let unknown = "a moment that is not known";
+    let from = unseen.from.as_deref().unwrap_or(unknown);
+    let to = unseen.to.as_deref().unwrap_or(unknown);
+    let length = unseen.length_ms.map_or("of unknown length".to_owned(), |ms| Ms(ms.0).to_string());
+    let size = match unseen.size {
+        Some(1) => {
+            let of = unseen.of;
+            let one = of.strip_suffix("es").or_else(|| of.strip_suffix('s')).unwrap_or(of);
+            format!("1 {one}")
+        }
+        Some(size) => format!("{size} {}", unseen.of),
+        None => format!("how many {} is not known", unseen.of),
+    };
+    line(page, "not seen", format_args!("{gap}from {from} to {to}: {length}, {size}"))?;
     for one in &nameless.weighed {
         let born = one.born.as_deref().unwrap_or("unknown");
         let ended = one.ended.as_deref().unwrap_or("not known to have");
-        line(page, "weighed", format_args!("born {born}, ended {ended}: {}", one.fit))?;
+        line(page, "weighed", format_args!("born {born}, ended {ended}: {}", fit(one.fit)))?;
+    }
+    Ok(())
+}
+
+/// By what else it can be billed; the rules' digest is said with the rules.
+fn write_labels(page: &mut String, one: &Explained) -> fmt::Result {
+    let labels = one.labels.iter().filter(|(word, _)| ***word != *Label::Rules.as_str());
+    for (word, value) in labels {
+        if word.width() > WORD_WIDTH {
+            line(page, "label", format_args!("{word} {value}"))?;
+        } else {
+            line(page, word, value)?;
+        }
     }
     Ok(())
 }

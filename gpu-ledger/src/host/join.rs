@@ -10,7 +10,7 @@ use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
 use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject, last_paths};
 use crate::clock::BootPlace;
-use crate::identity::{Basis, Image, ImageGap, Program};
+use crate::identity::{Basis, Image, ImageGap, Lifetime, Program};
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::place::Place;
 use crate::settlement::{Account, Attribution, Eviction, Evidence, Named, identify};
@@ -172,7 +172,8 @@ impl Host {
 
     /// The line of a process that is known, and what surrounds it.
     fn whose_process(&self, process: &Process<'_>, program: Option<Program>) -> Whose {
-        let ancestors = self.ancestors(&process.key);
+        let line = self.line_above(&process.key);
+        let ancestors = self.ancestors(&line);
         let cgroups = self.named_cgroups(process.cgroups);
         let place = Place::of(cgroups.iter().filter_map(|one| one.path.as_deref()));
         let paths = last_paths(cgroups.iter().map(|one| (one.cgroup, one.path.as_deref())));
@@ -181,7 +182,7 @@ impl Host {
         let above: Vec<AncestorSubject<'_>> =
             ancestors.iter().map(|one| AncestorSubject { program: one.program.as_ref() }).collect();
         let words = self.attributor.words(&process.image.content.argv);
-        let model = self.model_of(process, program.as_ref());
+        let model = self.model_of(process, program.as_ref(), &line);
         let rows = self.gpus.get(process.gpu);
         let attributed = self.attributor.attribute(&Subject {
             gpu: process.gpu,
@@ -205,15 +206,16 @@ impl Host {
 
     /// The model that a process served: by its own arguments, or by those of whom it descends from, as workers
     /// overwrite theirs.
-    fn model_of(&self, process: &Process<'_>, program: Option<&Program>) -> Option<Arc<str>> {
+    fn model_of(
+        &self,
+        process: &Process<'_>,
+        program: Option<&Program>,
+        line: &[(&Lifetime, BootNs)],
+    ) -> Option<Arc<str>> {
         let own = self.attributor.model(program, &process.image.content.argv);
         own.or_else(|| {
-            let lifetimes = &self.processes.lifetimes;
-            let mut born = process.key.start;
-            lifetimes.ancestors(&process.key).into_iter().take(ANCESTORS_MAX).find_map(|above| {
-                let image = above.image_at(born);
-                born = above.key.start;
-                let content = &image?.content;
+            line.iter().find_map(|(above, born)| {
+                let content = &above.image_at(*born)?.content;
                 self.attributor.model(Program::of(content).as_ref(), &content.argv)
             })
         })
@@ -275,16 +277,18 @@ impl Host {
         self.processes.lifetimes.of_pid(pid).next_back()?.ended.map(|ended| ended.at)
     }
 
-    fn ancestors(&self, key: &ProcessKey) -> Vec<Ancestor> {
+    /// Who a process descends from, by birth, the nearest first, each with when the next one was born.
+    fn line_above(&self, key: &ProcessKey) -> Vec<(&Lifetime, BootNs)> {
         let lifetimes = &self.processes.lifetimes;
         let mut born = lifetimes.get(key).map_or(key.start, |life| life.key.start);
         let above = lifetimes.ancestors(key).into_iter().take(ANCESTORS_MAX);
-        above
-            .map(|ancestor| {
-                let program = lifetimes.program_at(&ancestor.key, born);
-                born = ancestor.key.start;
-                Ancestor { key: ancestor.key, program }
-            })
+        above.map(|above| (above, std::mem::replace(&mut born, above.key.start))).collect()
+    }
+
+    fn ancestors(&self, line: &[(&Lifetime, BootNs)]) -> Vec<Ancestor> {
+        let program = |key, born| self.processes.lifetimes.program_at(key, born);
+        line.iter()
+            .map(|(above, born)| Ancestor { key: above.key, program: program(&above.key, *born) })
             .collect()
     }
 

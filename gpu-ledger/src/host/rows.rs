@@ -12,6 +12,7 @@ use crate::accounting::schedule::Awaited;
 use crate::accounting::sight::{Look, Sight};
 use crate::accounting::worker::{ReadOutcome, ReadRequest};
 use crate::attribution::Kind;
+use crate::attribution::rules::HostGpu;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::escape::escape;
@@ -427,6 +428,16 @@ impl GpuRows {
         match &self.facts.name {
             Observed::Known(name) => escape(name.as_bytes()).to_string(),
             Observed::Unknown(reason) => format!("name unknown: {reason}"),
+        }
+    }
+
+    /// As rules look at it.
+    #[must_use]
+    pub fn for_rules(&self) -> HostGpu<'_> {
+        HostGpu {
+            uuid: &self.facts.uuid,
+            index: self.facts.index,
+            name: self.facts.name.known().map(|name| &**name),
         }
     }
 

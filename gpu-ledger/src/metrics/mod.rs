@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::calls::ReadCost;
+use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 use health::Health;
@@ -58,6 +59,8 @@ pub struct Meters {
     pub unknown: BTreeSet<UnknownReason>,
     /// Whether all is well.
     pub health: Health,
+    /// What accounts are made by.
+    pub rules: RulesMeters,
     /// `real` or `simulated`; `None` where no driver answers.
     pub driver_kind: Option<&'static str>,
 }
@@ -69,6 +72,36 @@ pub struct GapCount {
     pub count: u64,
     /// How long together.
     pub length: Ms,
+    /// How many events or rows were lost in them; unknown where that is not known of one of them.
+    pub size: Option<u64>,
+    /// The last one.
+    pub last: Option<LastGap>,
+}
+
+/// A gap among others of its cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastGap {
+    /// From when.
+    pub from: WallUs,
+    /// Until when.
+    pub to: WallUs,
+    /// How many events or rows were lost in it; `None` where nobody knows.
+    pub size: Option<u64>,
+}
+
+impl GapCount {
+    /// Counts one more.
+    pub fn add(&mut self, gap: &Gap) {
+        let (from, to, size) = (gap.from.wall, gap.to.wall, gap.size);
+        let sum = if self.count == 0 { Some(0) } else { self.size };
+        self.size = sum.zip(size).map(|(sum, size)| sum.saturating_add(size));
+        self.count = self.count.saturating_add(1);
+        self.length = Ms(self.length.0.saturating_add(to.ms().saturating_sub(from.ms())));
+        // Entries of one cause are not always in the order of their ends.
+        if self.last.is_none_or(|last| last.to <= to) {
+            self.last = Some(LastGap { from, to, size });
+        }
+    }
 }
 
 /// What became of process events: produced = received + lost.
@@ -107,6 +140,21 @@ pub struct QueueMeters {
     pub overflowed: u64,
 }
 
+/// The rules in force, and what came of reading them anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RulesMeters {
+    /// How many there are.
+    pub rules: u64,
+    /// How many of them never match.
+    pub shadowed: u64,
+    /// Reloads that were taken whole, since the daemon started.
+    pub reloads_taken: u64,
+    /// Reloads that were refused, whole or of the rules, since the daemon started.
+    pub reloads_refused: u64,
+    /// The last one was: the files say something else than what is in force.
+    pub is_refused: bool,
+}
+
 impl Meters {
     /// The text that a scraper reads, format version 0.0.4.
     ///
@@ -119,3 +167,33 @@ impl Meters {
 
 /// The `Content-Type` of [`Meters::text`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Stamp;
+    use crate::unit::BootNs;
+
+    #[test]
+    fn gaps_of_a_cause_are_summed_and_a_size_that_is_not_known_makes_the_sum_unknown() {
+        let stamp =
+            |ms: u64| Stamp { boot: BootNs(0), mono_ns: 0, wall: WallUs(ms.saturating_mul(1_000)) };
+        let gap = |from: u64, to: u64, size| Gap {
+            cause: GapCause::EventLost,
+            gpu: None,
+            from: stamp(from),
+            to: stamp(to),
+            size,
+        };
+        let mut sum = GapCount::default();
+        sum.add(&gap(100, 130, Some(2)));
+        sum.add(&gap(50, 60, Some(3)));
+        assert_eq!((sum.count, sum.length, sum.size), (2, Ms(40), Some(5)));
+        assert_eq!(sum.last.unwrap().from, WallUs(100_000), "not the one entered last");
+        sum.add(&gap(200, 201, None));
+        sum.add(&gap(300, 302, Some(1)));
+        assert_eq!((sum.count, sum.length, sum.size), (4, Ms(43), None));
+        let last = LastGap { from: WallUs(300_000), to: WallUs(302_000), size: Some(1) };
+        assert_eq!(sum.last, Some(last));
+    }
+}

@@ -191,6 +191,27 @@ impl Shown {
         )
     }
 
+    fn rules(&self, page: &mut Page<'_>) -> fmt::Result {
+        let rules = &self.0.rules;
+        page.gauges("rules", "Rules in force.", [(Labels::new(), rules.rules)])?;
+        page.gauges(
+            "rules_shadowed",
+            "Rules in force that never match, since an earlier one takes everything that they would.",
+            [(Labels::new(), rules.shadowed)],
+        )?;
+        let outcomes = [("taken", rules.reloads_taken), ("refused", rules.reloads_refused)];
+        page.counters(
+            "reloads",
+            "Times the configuration and its rules were read anew, by what came of it.",
+            outcomes.map(|(outcome, count)| (vec![("outcome", outcome.to_owned())], count)),
+        )?;
+        page.gauges(
+            "reload_refused",
+            "Whether the last reload was refused: what is in force is not what the files say.",
+            [(Labels::new(), u64::from(rules.is_refused))],
+        )
+    }
+
     fn own_state(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = || {
             let queues = self.0.queues.iter();
@@ -227,6 +248,7 @@ impl Shown {
             (vec![("reason", reason.to_string())], u64::from(is_so))
         });
         page.gauges("unhealthy", "Why it is not healthy.", ill)?;
+        self.rules(page)?;
         let driver = self.0.driver_kind.unwrap_or("none").to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let labels = vec![("version", version), ("driver", driver)];

@@ -5,7 +5,9 @@ use super::*;
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
-use crate::metrics::{EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters};
+use crate::metrics::{
+    EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters, RulesMeters,
+};
 use crate::unit::WallUs;
 use crate::unknown::{NamelessReason, UnknownReason};
 
@@ -40,7 +42,10 @@ fn meters() -> Meters {
         held_journal_head: 41,
         folded_accounts: 2,
         unattributed: BTreeMap::from([((gpu(), NamelessReason::AgentDown), Ms(896_825))]),
-        gaps: BTreeMap::from([(GapCause::EventLost, GapCount { count: 2, length: Ms(1_500) })]),
+        gaps: BTreeMap::from([(
+            GapCause::EventLost,
+            GapCount { count: 2, length: Ms(1_500), ..GapCount::default() },
+        )]),
         events: Observed::Known(EventCount { produced: 10, received: 7, lost: 3 }),
         driver: ReadCost { calls: BTreeMap::from([("nvmlX", cost)]) },
         gpus: BTreeMap::from([(
@@ -60,6 +65,13 @@ fn meters() -> Meters {
         settlements: 40,
         unknown: BTreeSet::from([UnknownReason::GpuLost]),
         health: Health { reasons: vec![(HealthReason::ReaderStale, "late".to_owned())] },
+        rules: RulesMeters {
+            rules: 12,
+            shadowed: 1,
+            reloads_taken: 3,
+            reloads_refused: 2,
+            is_refused: true,
+        },
         driver_kind: Some("simulated"),
     }
 }
@@ -156,6 +168,7 @@ fn no_pid_and_no_argument_is_a_label() {
         "call",
         "cause",
         "direction",
+        "outcome",
         "driver",
         "gpu",
         "le",

@@ -9,7 +9,7 @@ use crate::unit::Pid;
 pub(super) struct HolderName {
     /// Its `comm`, or why that cannot be read. Safe to print.
     pub(super) program: String,
-    /// The unit that it runs in; `None` where it runs in none, or that cannot be read.
+    /// The unit that it runs in, as systemctl prints it; `None` where it runs in none, or that cannot be read.
     pub(super) unit: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn name_of(proc_root: &Path, pid: Pid) -> HolderName {
     let unit = cgroups.ok().and_then(|text| unit_of(&String::from_utf8_lossy(&text)));
     HolderName {
         program,
-        unit: unit.map(|unit| crate::escape::escape(unit.as_bytes()).to_string()),
+        unit: unit.map(|unit| crate::escape::printable(unit.as_bytes()).to_string()),
     }
 }
 

@@ -30,7 +30,17 @@ pub(super) struct Told {
     pub(super) pod: Option<String>,
     pub(super) namespace: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
+    /// Those of its pod, which go before its own: an image may bear any.
+    #[serde(skip)]
+    pub(super) pod_labels: BTreeMap<String, String>,
 }
+
+/// Labels by which the kubelet finds again what it made: of a pod its name and namespace, which its containers bear,
+/// too, and of a container its name (kubernetes, `kubelet/pkg/types/labels.go`).
+const KUBELETS: &str = "io.kubernetes.";
+const POD_NAME: &str = "io.kubernetes.pod.name";
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
 impl Told {
     /// With a container's own labels, of which those of a compose file are its project and service
@@ -42,6 +52,20 @@ impl Told {
         self
     }
 
+    /// As a container of a pod that has these labels. What the kubelet calls it goes before what a runtime made of
+    /// that.
+    pub(super) fn in_pod(mut self, mut labels: BTreeMap<String, String>) -> Self {
+        let labelled = |key| self.labels.get(key).cloned();
+        let name = labelled(CONTAINER_NAME).or(self.name);
+        let pod = labelled(POD_NAME).or_else(|| labels.get(POD_NAME).cloned()).or(self.pod);
+        let namespace = labelled(POD_NAMESPACE).or_else(|| labels.get(POD_NAMESPACE).cloned());
+        let namespace = namespace.or(self.namespace);
+        // A sandbox has a container's name, too, and one type where its containers have another.
+        labels.retain(|key, _| !(key.starts_with(KUBELETS) && self.labels.contains_key(key)));
+        self.pod_labels = labels;
+        Self { name, pod, namespace, ..self }
+    }
+
     /// As much of it as is kept.
     pub(super) fn bounded(self) -> ContainerNames {
         let name = |text: Option<String>| {
@@ -50,11 +74,12 @@ impl Told {
         };
         let mut room = LABELS_BYTES_MAX;
         let mut labels = BTreeMap::new();
-        for (key, value) in self.labels {
+        for (key, value) in self.pod_labels.into_iter().chain(self.labels) {
             let bytes = key.len().saturating_add(value.len());
             // One that is too long makes no other go.
             if let Some(left) = room.checked_sub(bytes)
                 && labels.len() < LABELS_MAX
+                && !labels.contains_key(key.as_str())
             {
                 room = left;
                 labels.insert(Arc::from(key), Arc::from(value));

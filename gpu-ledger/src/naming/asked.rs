@@ -147,7 +147,7 @@ pub(super) fn named_by_its_group(
 }
 
 /// Nothing that leads anywhere as part of a path.
-fn is_id(id: &str) -> bool {
+pub(super) fn is_id(id: &str) -> bool {
     let is_of_ids = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=ID_BYTES_MAX).contains(&id.len())
         && id.bytes().all(is_of_ids)

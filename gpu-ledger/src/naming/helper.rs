@@ -48,16 +48,17 @@ pub fn serve(
     mut answered: impl Write,
     files: &Files,
     home_of: impl FnOnce(u32) -> Option<PathBuf>,
-) -> std::io::Result<()> {
+) -> std::io::Result<Outcome> {
     // One byte more than any question with its end, to tell a longer one.
     let most = u64::try_from(QUESTION_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(2);
     let mut line = Vec::new();
     BufReader::new(asked.take(most)).read_until(b'\n', &mut line)?;
     let line = line.strip_suffix(b"\n").unwrap_or(&line);
-    let answer = match std::str::from_utf8(line) {
-        Ok(line) => answer_to(line, files, home_of).0,
-        Err(_) => refusal(&QuestionError::Words.to_string()),
+    let (answer, outcome) = match std::str::from_utf8(line) {
+        Ok(line) => answer_to(line, files, home_of),
+        Err(_) => (refusal(&QuestionError::Words.to_string()), Outcome::NoQuestion),
     };
     writeln!(answered, "{answer}")?;
-    answered.flush()
+    answered.flush()?;
+    Ok(outcome)
 }

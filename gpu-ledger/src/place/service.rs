@@ -34,8 +34,20 @@ impl Place {
     /// asked for: cron, logins, daemons of containers.
     #[must_use]
     pub fn service(&self) -> Option<Arc<str>> {
-        let units = [&self.user_unit, &self.unit];
-        units.into_iter().flatten().find_map(|unit| service_of(unit))
+        self.user_service().or_else(|| service_of(self.unit.as_deref()?))
+    }
+
+    /// The same of the user's manager alone.
+    #[must_use]
+    pub fn user_service(&self) -> Option<Arc<str>> {
+        service_of(self.user_unit.as_deref()?)
+    }
+
+    /// Whose manager the user's unit is of, as systemd names its instances: `user@1000`.
+    #[must_use]
+    pub fn user_manager(&self) -> Option<&str> {
+        let manager = self.unit.as_deref().filter(|_| self.user_unit.is_some())?;
+        manager.strip_suffix(".service").filter(|instance| instance.starts_with("user@"))
     }
 }
 

@@ -12,7 +12,9 @@ mod text;
 mod watch;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::IsTerminal as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -23,7 +25,7 @@ use nix::unistd::User;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::argv::CmdlineMode;
+use crate::argv::{CmdlineMode, Printed};
 use crate::clock::{Clock, Stamp};
 use crate::observer::DRAIN_INTERVAL;
 use crate::output::{self, Output};
@@ -47,7 +49,6 @@ const STATUS_UNKNOWN: u8 = 2;
 const STATUS_FAILED: u8 = 1;
 
 /// What one trace is asked to do.
-#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct TraceOptions {
     /// The command and its arguments; empty to watch for a while.
@@ -78,6 +79,14 @@ pub struct TraceOptions {
     pub nvml_library: Option<PathBuf>,
     /// The clocks.
     pub clock: Clock,
+}
+
+impl fmt::Debug for TraceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&[u8]> = self.argv.iter().map(|word| word.as_bytes()).collect();
+        let mut shown = f.debug_struct("TraceOptions");
+        shown.field("argv", &Printed::words(&words)).finish_non_exhaustive()
+    }
 }
 
 /// Runs one trace and returns the exit status.

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Attribution, Named};
 use crate::unknown::NamelessReason;
 
 /// A line of the bill.
@@ -40,8 +39,9 @@ impl Account {
 }
 
 /// What stands where the name of a line does and is none: on bills, on the daemon's line, as a meter's label.
-const OWN_WORDS: [&str; 22] = [
+const OWN_WORDS: [&str; 23] = [
     "unattributed",
+    "unclassified",
     "disputed",
     "TOTAL",
     "other",
@@ -78,7 +78,12 @@ pub fn told_apart(name: &str) -> Cow<'_, str> {
         }
         core = bare;
     }
-    if OWN_WORDS.contains(&core) { Cow::Owned(format!("\"{name}\"")) } else { Cow::Borrowed(name) }
+    let is_reason = || NamelessReason::ALL.iter().any(|reason| reason.as_str() == core);
+    if OWN_WORDS.contains(&core) || is_reason() {
+        Cow::Owned(format!("\"{name}\""))
+    } else {
+        Cow::Borrowed(name)
+    }
 }
 
 impl Account {
@@ -99,16 +104,6 @@ impl fmt::Display for Account {
             Self::Ruled { name, .. } | Self::Unclassified(name) => f.pad(name),
             Self::Unattributed(reason) => f.pad(&format!("unattributed ({reason})")),
         }
-    }
-}
-
-/// The account of an attribution. What an identity is called is not this room's matter:
-/// `classify` sees the identity and answers with a rule's account or the program's name.
-/// What has no identity never reaches it.
-pub fn account_of(attribution: &Attribution, classify: impl FnOnce(&Named) -> Account) -> Account {
-    match attribution {
-        Attribution::Named(named) => classify(named),
-        Attribution::Nameless(nameless) => Account::Unattributed(nameless.reason),
     }
 }
 

@@ -31,7 +31,10 @@ fn a_secret_goes_and_everything_around_it_stays_byte_for_byte() {
             r#"x|{"n": 1, "password": "[redacted]", "m": 2}"#,
         ),
         (r#"x|{\"token\": \"abc\"}"#, r#"x|{\"token\": \"[redacted]\"}"#),
-        (r#"x|{"api_keys": ["a", "b"], "n": 1}"#, r#"x|{"api_keys": [[redacted]], "n": 1}"#),
+        (
+            r#"x|{"api_keys": ["a", "b"], "n": 1}"#,
+            r#"x|{"api_keys": ["[redacted]", "[redacted]"], "n": 1}"#,
+        ),
         (
             r#"x|[{"name": "HF_TOKEN", "value": "abc"}, {"name": "N", "value": "1"}]"#,
             r#"x|[{"name": "HF_TOKEN", "value": "[redacted]"}, {"name": "N", "value": "1"}]"#,
@@ -54,6 +57,65 @@ fn a_secret_goes_and_everything_around_it_stays_byte_for_byte() {
     }
     let piped = redact(b"sh\0-c\0echo abc | docker login --password-stdin h", false).unwrap();
     assert_eq!(piped, b"sh\0-c\0echo [redacted] | docker login --password-stdin h");
+}
+
+/// What is left of the word or of the code around a secret tells what it was for.
+#[test]
+fn a_secret_goes_out_of_code_lists_and_scripts_and_nothing_else_does() {
+    let cases = [
+        ("a|--password|=|V0|--n", "a|--password|=|[redacted]|--n"),
+        ("a|--password=|V0|--n", "a|--password=|[redacted]|--n"),
+        ("a|--password|=V0|--n", "a|--password|=[redacted]|--n"),
+        ("a|--token|--|V0|b", "a|--token|--|[redacted]|b"),
+        ("a|--token=|--n|1", "a|--token=|--n|1"),
+        ("a|--token=|train.py", "a|--token=|train.py"),
+        ("a|--password\nV0", "a|--password\n[redacted]"),
+        ("sh|-c|a --password \\\n V0 --n", "sh|-c|a --password \\\n [redacted] --n"),
+        (r#"x|{"tokens":["a1b2c3d4"],"n":[1]}"#, r#"x|{"tokens":["[redacted]"],"n":[1]}"#),
+        (
+            r#"x|{"auth":{"type":"basic","tok":["V","T"],"n":[1]}}"#,
+            r#"x|{"auth":{"type":"basic","tok":["[redacted]","[redacted]"],"n":[1]}}"#,
+        ),
+        ("x|{tokens: [a1b2c3d4, b], n: 1}", "x|{tokens: [[redacted], b], n: 1}"),
+        (r#"x|{\"api_keys\":[\"V\"]}"#, r#"x|{\"api_keys\":[\"[redacted]\"]}"#),
+        ("x|tokens:\n  - a1b2c3d4\nn: 1", "x|tokens:\n  - [redacted]\nn: 1"),
+        ("x|f(token=b'V',n=1)", "x|f(token=b'[redacted]',n=1)"),
+        (r#"x|f(token="V"+"W",n="1")"#, r#"x|f(token="[redacted]"+"[redacted]",n="1")"#),
+        ("x|f(token='''V''',n=1)", "x|f(token='''[redacted]''',n=1)"),
+        (r#"x|environ["X_TOKEN"] = 'V'; f()"#, r#"x|environ["X_TOKEN"] = '[redacted]'; f()"#),
+        (r#"x|$ENV{X_TOKEN}="V"; f()"#, r#"x|$ENV{X_TOKEN}="[redacted]"; f()"#),
+        ("x|f({apiKey:`V`, n:`1`})", "x|f({apiKey:`[redacted]`, n:`1`})"),
+        ("x|f(password => 'V', n => '1')", "x|f(password => '[redacted]', n => '1')"),
+        ("x|token = open('/run/t').read()", "x|token = open('/run/t').read()"),
+        ("sh|-c|TOKEN=$(echo V) a b", "sh|-c|TOKEN=$(echo [redacted]) a b"),
+        ("sh|-c|TOKEN=`echo V` a b", "sh|-c|TOKEN=`echo [redacted]` a b"),
+        (r#"sh|-c|TOKEN="$(echo 'V')" a b"#, r#"sh|-c|TOKEN="$(echo '[redacted]')" a b"#),
+        ("sh|-c|TOKEN=$(cat f) a b", "sh|-c|TOKEN=$(cat f) a b"),
+        (r#"sh|-c|TOKEN="$(cat f)" a b"#, r#"sh|-c|TOKEN="$(cat f)" a b"#),
+        ("sh|-c|export TOKEN+=V N=1", "sh|-c|export TOKEN+=[redacted] N=1"),
+        ("sh|-c|a --password-stdin <<< V; b", "sh|-c|a --password-stdin <<< [redacted]; b"),
+        ("sh|-c|TOKEN= python a", "sh|-c|TOKEN= python a"),
+        ("a|--pin|4829|--pin-memory|--pin|17", "a|--pin|[redacted]|--pin-memory|--pin|17"),
+        ("a|--nonce|12|--salt|x9y8z7w6", "a|--nonce|12|--salt|[redacted]"),
+        ("htpasswd|-bc|/etc/htpasswd|u|V", "htpasswd|-bc|/etc/htpasswd|u|[redacted]"),
+        (
+            "ssh|-o|ProxyCommand=sshpass -p V ssh h|u@h",
+            "ssh|-o|ProxyCommand=sshpass -p [redacted] ssh h|u@h",
+        ),
+        ("vault|write|secret/x|value=V", "vault|write|secret/x|value=[redacted]"),
+        ("vault|write|sys/mounts/x|type=kv", "vault|write|sys/mounts/x|type=kv"),
+        ("c|https://h/bot123456:V/getMe", "c|https://h/bot[redacted]/getMe"),
+        ("c|scr/bob:a1b2c3@h:1/d", "c|scr/bob:[redacted]@h:1/d"),
+        ("c|org/model:tag@main", "c|org/model:tag@main"),
+        (r#"x|run(["a","--password","V","n"])"#, r#"x|run(["a","--password","[redacted]","n"])"#),
+        (r#"x|run(["mysql","-pV"])"#, r#"x|run(["mysql","-p[redacted]"])"#),
+        // What a program is given may be named like another.
+        ("kubectl|get|mysql|-p1", "kubectl|get|mysql|-p1"),
+        ("docker|exec|c|redis-cli|-a|V", "docker|exec|c|redis-cli|-a|[redacted]"),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
 }
 
 #[test]

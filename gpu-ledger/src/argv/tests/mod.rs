@@ -1,3 +1,4 @@
 mod corpora;
 mod forms;
+mod printed;
 mod properties;

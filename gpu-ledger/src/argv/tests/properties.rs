@@ -1,13 +1,17 @@
 use proptest::prelude::*;
 
 use crate::argv::{REDACTED, redact, redact_word};
+use crate::identity::ARGV_KEPT_MAX;
 use crate::kernel::{Argv, ArgvState};
 
 /// Bytes that mean something to the redactor; `_` stands for a blank and `0` for the end of a word.
 const PARTS: &str = r#"--password -p mysql curl -u sshpass = : _ 0 0 0 " ' \ { } [ ] ( ) , ; | & :// @ / Bearer_
     Authorization token api_key sk- AKIA eyJ . -----BEGIN_ -----END abc A1b2C3d4E5f6G7h8I9j0 true
     $HOME [redacted] redacted name value login wandb vault kv put set aws < > machine_ password IDENTIFIED_BY_ echo
-    --password-stdin openssl -pass pass: --api-keys htpasswd -b key ? ~ Q 8 # login( env -e Cookie:_ x --"#;
+    --password-stdin openssl -pass pass: --api-keys htpasswd -b key ? ~ Q 8 # login( env -e Cookie:_ x --
+    $( ${ ` += => == || .= + b' """ ''' tokens: auth {"tokens":[ --pin= --salt --cookie session= os.environ[" "] ") "}
+    <<< <<E read_ -o ProxyCommand= sshpass_-p_ bot123456: rtmp:// /hooks/ bob:x1y2z3w4@h sqlplus /u smbclient -U % send_
+    assword set_ setenv_ setdefault(" ", str( \_ - _-_ := ?? or_ secret,data= 482913 hunter2"#;
 
 /// Such bytes, and some that are no text, glued together at random.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
@@ -24,7 +28,7 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let others: [&[u8]; 6] = [b"hf_", b"PRIVATE KEY-----", b"\xff", b"\n", b"\x1b", b"\xc3\xa9"];
     let parts: Vec<Vec<u8>> =
         PARTS.split_ascii_whitespace().map(part).chain(others.map(<[u8]>::to_vec)).collect();
-    prop::collection::vec(prop::sample::select(parts), 0..24).prop_map(|parts| parts.concat())
+    prop::collection::vec(prop::sample::select(parts), 0..40).prop_map(|parts| parts.concat())
 }
 
 fn redacted(bytes: &[u8], is_cut: bool) -> Vec<u8> {
@@ -98,6 +102,36 @@ proptest! {
         words.extend(after);
         let text = redacted(words.join("\0").as_bytes(), false);
         prop_assert!(!String::from_utf8_lossy(&text).contains("canary"));
+    }
+}
+
+/// A word full of beginnings, sixteen times as long as any that is captured: were each of them followed to the
+/// word's end, and from there again, this would not come to its end in hours.
+#[test]
+fn a_word_full_of_beginnings_comes_to_its_end() {
+    const LENGTH: usize = 16 * ARGV_KEPT_MAX;
+    let beginnings = [
+        "a_key=",
+        "a_key=\"\\",
+        "token=\"a\"+",
+        "api_keys=[",
+        "{\"auth\":{",
+        "tokens:\n",
+        "Cookie: ",
+        "password: ab ",
+        "TOKEN=$(echo ",
+        "--pin ",
+        "[\"a\",\"b c\"] ",
+        "login <<E\n",
+        "https://hooks.slack.com/services/",
+        "ProxyCommand=sshpass -p a ",
+        "-----BEGIN PRIVATE KEY-----",
+    ];
+    for beginning in beginnings {
+        let word = beginning.repeat(LENGTH / beginning.len());
+        let stored = redact(word.as_bytes(), false).unwrap_or(word.into_bytes());
+        // Nothing is made longer than a mark for each beginning.
+        assert!(stored.len() <= LENGTH * 2, "{beginning:?} became {} bytes", stored.len());
     }
 }
 

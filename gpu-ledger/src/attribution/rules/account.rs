@@ -91,16 +91,15 @@ impl Template {
         texts.collect()
     }
 
-    /// The name with these captures; what is not printable in them is escaped.
-    pub(super) fn fill(&self, captures: &[(Arc<str>, Vec<u8>)]) -> Arc<str> {
+    /// The name with these captures, which are text that prints.
+    pub(super) fn fill(&self, captures: &[(Arc<str>, String)]) -> Arc<str> {
         let mut name = String::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => name.push_str(text),
                 Piece::Capture(wanted) => {
                     let found = captures.iter().find(|(one, _)| one == wanted);
-                    let text = found.map_or(&b""[..], |(_, text)| text);
-                    name.push_str(&escape(text).to_string());
+                    name.push_str(found.map_or("", |(_, text)| text));
                 }
             }
         }

@@ -5,10 +5,9 @@ use serde::Serialize;
 use super::key::Seen;
 use super::{Condition, Rule, RuleSet, Ruled};
 use crate::attribution::Subject;
-use crate::escape::escape_bounded;
 use crate::settlement::RuleId;
 
-/// Rules told of that did not match; further ones are counted.
+/// Rules told of that did not match, and as many that could not be decided; further ones are counted.
 pub const FAILED_MAX: usize = 100;
 /// Values shown of one key.
 const VALUES_MAX: usize = 4;
@@ -20,10 +19,16 @@ const CHARS_MAX: usize = 120;
 pub struct Explanation {
     /// The rule that matched; `None` where none does.
     pub matched: Option<Matched>,
-    /// The rules before it, the first [`FAILED_MAX`] of them.
+    /// The rules before it that do not match whatever else were known, the nearest [`FAILED_MAX`] of them: those of
+    /// which the fewest conditions do not hold first, then those of which the most do.
     pub failed: Vec<Failed>,
     /// How many more did not match.
     pub failed_more: usize,
+    /// The rules before it that may match: nothing is known of what the conditions that do not hold look at. In the
+    /// same order, and at most as many.
+    pub undecided: Vec<Failed>,
+    /// How many more there are.
+    pub undecided_more: usize,
 }
 
 /// The rule that matched.
@@ -59,7 +64,12 @@ pub struct Failed {
     pub line: usize,
     /// The account it would have made, as it is written.
     pub account: String,
-    /// The first of its conditions that does not hold.
+    /// How many of its conditions hold.
+    pub holds: usize,
+    /// Of how many.
+    pub conditions: usize,
+    /// The first of its conditions that does not hold; of a rule that does not match in any case, the first of
+    /// which something is known.
     pub key: String,
     /// What that wants.
     pub wants: String,
@@ -76,24 +86,43 @@ impl RuleSet {
     #[must_use]
     pub fn explain(&self, subject: &Subject<'_>) -> Explanation {
         let seen = Seen::of(subject, &self.fields);
-        let mut explanation = Explanation { matched: None, failed: Vec::new(), failed_more: 0 };
+        let (mut matched, mut failed, mut undecided) = (None, Vec::new(), Vec::new());
         for rule in &self.rules {
-            match rule.conditions.iter().find(|condition| !condition.holds(&seen)) {
-                None => {
-                    explanation.matched =
-                        rule.ruled(&seen).map(|ruled| rule.explain_match(&ruled, &seen));
-                    break;
-                }
-                Some(condition) if explanation.failed.len() < FAILED_MAX => {
-                    explanation.failed.push(rule.explain_failure(condition, &seen));
-                }
-                Some(_) => {
-                    explanation.failed_more = explanation.failed_more.saturating_add(1);
-                }
-            }
+            let Some(miss) = rule.miss(&seen) else {
+                matched = rule.ruled(&seen).map(|ruled| rule.explain_match(&ruled, &seen));
+                break;
+            };
+            if miss.is_decided { failed.push(miss) } else { undecided.push(miss) }
         }
-        explanation
+        let (failed, failed_more) = nearest(failed, &seen);
+        let (undecided, undecided_more) = nearest(undecided, &seen);
+        Explanation { matched, failed, failed_more, undecided, undecided_more }
     }
+}
+
+/// A rule that does not match.
+struct Miss<'r> {
+    rule: &'r Rule,
+    /// The condition that is told of.
+    by: &'r Condition,
+    /// Whether one of its conditions is known not to hold.
+    is_decided: bool,
+    holds: usize,
+}
+
+impl Miss<'_> {
+    /// The nearest first; of equals, the earlier rule.
+    fn distance(&self) -> (usize, std::cmp::Reverse<usize>, usize) {
+        let unmet = self.rule.conditions.len().saturating_sub(self.holds);
+        (unmet, std::cmp::Reverse(self.holds), self.rule.at)
+    }
+}
+
+/// The nearest of them, told, and how many more there are.
+fn nearest(mut missed: Vec<Miss<'_>>, seen: &Seen<'_>) -> (Vec<Failed>, usize) {
+    missed.sort_by_key(Miss::distance);
+    let told = missed.iter().take(FAILED_MAX).map(|miss| miss.rule.explain_failure(miss, seen));
+    (told.collect(), missed.len().saturating_sub(FAILED_MAX))
 }
 
 impl Rule {
@@ -102,7 +131,7 @@ impl Rule {
             let found = condition.find(seen)?;
             Some(Held {
                 key: condition.key.to_string(),
-                value: escape_bounded(found.value, CHARS_MAX),
+                value: condition.key.shown(found.value, CHARS_MAX),
                 pattern: bounded(&found.pattern.to_string()),
             })
         });
@@ -114,7 +143,17 @@ impl Rule {
         }
     }
 
-    fn explain_failure(&self, condition: &Condition, seen: &Seen<'_>) -> Failed {
+    /// What keeps it from matching; `None` where nothing does.
+    fn miss(&self, seen: &Seen<'_>) -> Option<Miss<'_>> {
+        let unmet = || self.conditions.iter().filter(|condition| !condition.holds(seen));
+        let known = unmet().find(|condition| !seen.values(&condition.key).is_empty());
+        let by = known.or_else(|| unmet().next())?;
+        let holds = self.conditions.len().saturating_sub(unmet().count());
+        Some(Miss { rule: self, by, is_decided: known.is_some(), holds })
+    }
+
+    fn explain_failure(&self, miss: &Miss<'_>, seen: &Seen<'_>) -> Failed {
+        let condition = miss.by;
         let values = seen.values(&condition.key);
         let shown = values.iter().take(VALUES_MAX);
         let but_for_captures = |value: &[u8]| {
@@ -130,9 +169,11 @@ impl Rule {
             rule: self.id,
             line: self.place.line,
             account: self.account.as_str().to_owned(),
+            holds: miss.holds,
+            conditions: self.conditions.len(),
             key: condition.key.to_string(),
             wants: bounded(&wants),
-            seen: shown.map(|value| escape_bounded(value, CHARS_MAX)).collect(),
+            seen: shown.map(|value| condition.key.shown(value, CHARS_MAX)).collect(),
             seen_more: values.len().saturating_sub(VALUES_MAX),
             capture_is_empty: values.iter().any(|value| but_for_captures(value)),
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::attribution::{ContainerNames, Subject};
+use crate::escape::{escape_bounded, printable_bounded};
 use crate::identity::Program;
 
 /// A word on the left of a condition.
@@ -22,6 +23,16 @@ impl fmt::Display for Key {
             Self::Of(field) => f.pad(field.as_str()),
             Self::Label(name) if is_bare(name) => write!(f, "labels.{name}"),
             Self::Label(name) => write!(f, "labels.{name:?}"),
+        }
+    }
+}
+
+impl Key {
+    /// A value of the key, or a part of one, as text: what is escaped already is not escaped again.
+    pub(super) fn shown(&self, value: &[u8], chars_max: usize) -> String {
+        match self {
+            Self::Of(field) if field.is_bytes() => escape_bounded(value, chars_max),
+            Self::Of(_) | Self::Label(_) => printable_bounded(value, chars_max),
         }
     }
 }
@@ -116,6 +127,11 @@ impl Field {
     /// Whether it looks at arguments, which need not be stored.
     pub(super) const fn is_of_arguments(self) -> bool {
         matches!(self, Self::Argv | Self::CommandLine)
+    }
+
+    /// Whether what stands under the word is bytes of a process's own, and no name that was made text before.
+    const fn is_bytes(self) -> bool {
+        matches!(self, Self::Exe | Self::Argv | Self::CommandLine | Self::Cgroup)
     }
 
     /// Everything that stands under the word, none of it empty. Nothing where nobody knows.

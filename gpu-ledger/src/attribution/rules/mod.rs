@@ -32,6 +32,7 @@ mod pattern;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod unmatched;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,6 +42,7 @@ pub use account::ACCOUNT_CHARS_MAX;
 pub use explain::{Explanation, FAILED_MAX, Failed, Held, Matched};
 pub use fault::{FAULTS_MAX, Fault, Faults, Place};
 pub use shadow::{SHADOWED_MAX, Shadowed, Shadows};
+pub use unmatched::{HostGpu, UNMATCHED_MAX, UnmatchedGpu};
 
 use self::account::Template;
 use self::index::Index;
@@ -282,7 +284,9 @@ impl Rule {
         let mut captures = Vec::new();
         for condition in cheapest {
             let found = condition.find(seen)?;
-            captures.extend(condition.uses.iter().cloned().zip(found.captures));
+            // What the name has no place for is cut where the name is.
+            let taken = found.captures.iter().map(|bytes| condition.key.shown(bytes, usize::MAX));
+            captures.extend(condition.uses.iter().cloned().zip(taken));
         }
         Some(Ruled { account: self.account.fill(&captures), rule: self.id })
     }

@@ -57,7 +57,7 @@ pub struct CutGpu<'a> {
     /// books' `running`.
     pub holders: Vec<Holder>,
     /// The end of the period that its next read will tell of.
-    pub unread: Ms,
+    pub unread: Option<Span>,
     /// Dead rows at the last read that is noted, where that lies in the period.
     pub dead_rows_last: Option<u64>,
     /// Its list was empty and not believed, at some time of the period.

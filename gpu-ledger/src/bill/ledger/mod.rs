@@ -192,6 +192,12 @@ impl Ledger {
         gpus
     }
 
+    /// Every GPU, with its product name where the driver said one.
+    #[must_use]
+    pub fn models(&self) -> Vec<(GpuUuid, Option<Arc<str>>)> {
+        self.sights.gpus().iter().map(|sight| (sight.gpu.clone(), sight.name.clone())).collect()
+    }
+
     /// Every user whose rows were taken, by the real user id.
     #[must_use]
     pub fn uids(&self) -> BTreeSet<u32> {

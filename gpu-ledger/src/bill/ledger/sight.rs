@@ -106,19 +106,19 @@ impl Sight {
 
     /// The end of the period that the next read will tell of: after the last good read of a GPU
     /// that is still being read.
-    pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Ms {
-        let Some(now) = self.now else { return Ms::ZERO };
+    pub(super) fn unread(&self, period: Span, as_of_ms: u64, pending_ms_max: u64) -> Option<Span> {
+        let now = self.now?;
         // It was read, and not believed: that is no matter of waiting.
         if self.doubt.1.is_some() {
-            return Ms::ZERO;
+            return None;
         }
         if as_of_ms.saturating_sub(now.to_ms()) > pending_ms_max {
-            return Ms::ZERO;
+            return None;
         }
         // No read is awaited for longer than that: the rest is merely not seen.
         let end_ms = period.to_ms().min(as_of_ms.saturating_add(pending_ms_max));
         let tail = Span::new(now.to_ms(), end_ms.max(now.to_ms()));
-        tail.and_then(|tail| tail.overlap(period)).map_or(Ms::ZERO, Span::length)
+        tail.and_then(|tail| tail.overlap(period))
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a ledger to a report. The figures are the bill's; here they only find their fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
@@ -15,7 +15,7 @@ use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, co
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, bill, divide,
+    Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, Shown, bill, divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
@@ -123,6 +123,7 @@ pub fn report(
         priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
+        shown: Shown::default(),
     };
     holders(&mut report, &cut, &bill, outside);
     let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
@@ -143,9 +144,28 @@ pub fn report(
         report.unknown.extend(priced::unknown(&in_money));
         report.priced = Some(in_money);
     }
+    report.shown = shown(&report, &cut);
     let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
     filter(&mut report, ask, &whole)?;
     Ok(report)
+}
+
+/// How names are told apart: of all lines, those that are left out as well.
+fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
+    let settlements = report.settlements.iter().flatten();
+    let names = (cut.lines.iter().map(|line| &*line.text))
+        .chain(settlements.map(|one| one.account.as_str()))
+        .chain(report.open.iter().map(|one| one.account.as_str()))
+        .chain(report.no_driver_row.iter().map(|one| one.account.as_str()));
+    let ruled: BTreeSet<&str> = (cut.lines.iter())
+        .filter(|line| line.is_classified == Some(true))
+        .map(|line| &*line.text)
+        .collect();
+    let namesakes = (0..)
+        .zip(&cut.lines)
+        .filter(|(_, line)| line.is_classified == Some(false) && ruled.contains(&*line.text));
+    let namesakes = namesakes.map(|(rank, _)| LineKey { rank, reason: None }).collect();
+    Shown::of(names, namesakes)
 }
 
 fn reading(outside: &Outside) -> ReadingLine {
@@ -178,6 +198,7 @@ fn period_line(ledger: &Ledger, ask: &Ask, period: Span) -> PeriodLine {
         zone: zone_name(&ask.period.zone),
         span: period,
         local: [local(period.from_ms()), local(period.to_ms())],
+        time_zone: ask.period.zone.clone(),
         local_as_of: ledger.as_of_ms().map(local),
         length_ms: period.length(),
     }
@@ -331,7 +352,7 @@ fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
         shared_ms: statement.shared,
         free_ms: statement.free,
         uncovered_ms: statement.uncovered,
-        unread_ms: gpu.unread,
+        unread_ms: gpu.unread.map_or(Ms::ZERO, Span::length),
         dead_rows_last: gpu.dead_rows_last,
         possibly_lost: possibly_lost(cut, gpu),
     }

@@ -74,6 +74,7 @@ pub(super) fn unknown(
         gpu: None,
         call: None,
         code: None,
+        remedy: None,
         is_evidence,
     };
     let mut lines = Vec::new();
@@ -106,6 +107,7 @@ pub(super) fn unknown(
                 gpu: Some(open.gpu_uuid.clone()),
                 call: None,
                 code: None,
+                remedy: None,
                 is_evidence: false,
             });
         }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assemble::{UNATTRIBUTED, placed};
 use super::lifetimes::{Class, Classes};
-use super::priced::totals;
+use super::priced::{State, totals};
 use super::{Ask, LeftOut, Report};
-use crate::bill::chosen::refuse_unknown_lines;
+use crate::bill::chosen::no_such_line;
 use crate::bill::ledger::{Cut, counts};
-use crate::bill::{Bill, BillError, Booked, LineKey, Parts};
+use crate::bill::{Bill, BillError, Booked, Called, LineKey, Parts, Standing};
 use crate::journal::entry::OpenKind;
 use crate::unit::{Ms, Span};
+use crate::unknown::DisputeReason;
 
 /// Everything that there is to leave out of.
 pub(super) struct Whole<'a> {
@@ -68,30 +69,45 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
         return Ok(());
     }
     let lines = lines(report);
-    let is_called = |line: LineKey, name: &str| whole.words(line).iter().any(|word| word == name);
-    let titles: Vec<String> =
-        lines.iter().filter_map(|line| whole.words(*line).into_iter().next()).collect();
-    refuse_unknown_lines(&ask.accounts, titles.iter().map(String::as_str), |name| {
-        lines.iter().any(|line| is_called(*line, name))
-    })?;
-    let wanted: BTreeSet<LineKey> = lines
-        .into_iter()
-        .filter(|line| {
-            ask.accounts.is_empty() || ask.accounts.iter().any(|name| is_called(*line, name))
-        })
+    let identified = lines.iter().filter(|line| line.reason.is_none());
+    let names: Vec<(String, LineKey)> = identified
+        .flat_map(|line| whole.words(*line).into_iter().map(|word| (word, *line)))
         .collect();
-    let is_wanted = |line: LineKey| wanted.contains(&line);
+    let called = Called::of(&ask.accounts, &names)?;
+    let standing = |line: LineKey, dispute| Standing {
+        nameless: line.reason,
+        is_classified: whole.cut.line(line).and_then(|name| name.is_classified),
+        dispute,
+    };
+    let disputed_lines = report.disputed.iter().map(|of| standing(of.line, Some(of.reason)));
+    let standings: Vec<Standing> =
+        lines.iter().map(|line| standing(*line, None)).chain(disputed_lines).collect();
+    if let Some(name) = called.unmet(&ask.accounts, &standings) {
+        let titles: Vec<String> =
+            lines.iter().filter_map(|line| whole.words(*line).into_iter().next()).collect();
+        return Err(no_such_line(name, titles.iter().map(String::as_str)));
+    }
+    let is_meant = |line: LineKey, dispute| {
+        ask.accounts.is_empty() || called.holds(&line, standing(line, dispute))
+    };
+    let is_wanted = |line: LineKey| is_meant(line, None);
     let accounts = extracted(&mut report.accounts, |line| is_wanted(line.line));
     let nameless =
         extracted(&mut report.unattributed, |line| is_wanted(LineKey::nameless(line.reason)));
-    let disputed = extracted(&mut report.disputed, |line| is_wanted(line.line));
+    let disputed = extracted(&mut report.disputed, |line| is_meant(line.line, Some(line.reason)));
     let open = extracted(&mut report.open, |row| is_wanted(row.line));
     let rowless = extracted(&mut report.no_driver_row, |one| is_wanted(one.line));
     if let Some(settlements) = &mut report.settlements {
-        settlements.retain(|one| is_wanted(one.line));
+        settlements.retain(|one| is_meant(one.line, one.dispute));
     }
     if let (Some(priced), false) = (&mut report.priced, ask.accounts.is_empty()) {
-        priced.lines.retain(|line| line.line.is_some_and(is_wanted));
+        priced.lines.retain(|of| {
+            // What is in dispute for several reasons is one line.
+            let reasons = DisputeReason::ALL.iter().copied();
+            let mut reasons = reasons.filter(|_| of.state == State::Disputed);
+            let of_line = |line| is_wanted(line) || reasons.any(|why| is_meant(line, Some(why)));
+            of.line.is_some_and(of_line)
+        });
         totals(priced)?;
     }
     if !ask.accounts.is_empty() {

@@ -17,12 +17,13 @@ pub use lifetimes::{Class, LifetimeClass};
 pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
 pub use reading::{Proven, Reading, ReadingLine, Through};
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::bill::LineKey;
+use crate::bill::{LineKey, Shown};
 use crate::identity::Basis;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
@@ -95,6 +96,9 @@ pub struct Report {
     pub coverage: CoverageLines,
     /// What a filter left out; null without one.
     pub left_out: Option<LeftOut>,
+    /// How names are told apart on a page.
+    #[serde(skip)]
+    pub shown: Shown,
 }
 
 /// The end of the journal that a bill was made from.
@@ -121,6 +125,9 @@ pub struct PeriodLine {
     /// Beginning and end in that zone, as people read them.
     #[serde(skip)]
     pub local: [String; 2],
+    /// The zone itself: what else a page says of moments is told in it.
+    #[serde(skip)]
+    pub time_zone: TimeZone,
     /// As-of in that zone; `None` of an empty journal.
     #[serde(skip)]
     pub local_as_of: Option<String>,
@@ -335,6 +342,8 @@ pub struct UnknownLine {
     pub call: Option<String>,
     /// Its return code; likewise.
     pub code: Option<u32>,
+    /// What would make it known; null where nothing does any more.
+    pub remedy: Option<String>,
     /// About evidence beside the bill: such a line alone leaves the exit status 0.
     #[serde(rename = "evidence")]
     pub is_evidence: bool,

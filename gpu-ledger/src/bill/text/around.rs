@@ -3,17 +3,22 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use super::moments::between;
 use super::{
-    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, safe, short, write_left, write_more,
+    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, indent, named, safe, short, write_left,
+    write_more, write_wrapped,
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
-use crate::rendering::{cell, or_unknown, percent};
+use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
 
 /// Dead rows that the driver keeps (open-gpu-kernel-modules 515 to 595, `g_gpu_acct_nvoc.h`).
 const DEAD_ROWS_KEPT: u64 = 128;
+
+/// Columns of an account beside a settlement's id, which has up to 41.
+const ACCOUNT_WIDTH: usize = 23;
 
 /// Every settlement, where the bill is made by process.
 pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result {
@@ -26,7 +31,11 @@ pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result
     for one in settlements.iter().take(LINES_SHOWN_MAX) {
         write_process(page, report, one)?;
     }
-    write_more(page, settlements.len())
+    write_more(page, settlements.len())?;
+    if settlements.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "gpu-ledger explain ID says why one of them stands where it does")
 }
 
 fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Result {
@@ -34,7 +43,7 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
     writeln!(
         page,
         "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
-        cell(&safe(&name), NAME_WIDTH),
+        cell(&named(report, &name), NAME_WIDTH),
         one.pid,
         cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
         or_unknown(one.in_period_ms),
@@ -42,11 +51,21 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
         or_unknown(one.shared_ms),
         or_unknown(one.max_memory_bytes),
     )?;
+    write_id(page, one, &name)?;
     write_unseen(page, one.uncovered_ms)?;
     let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
     marks.extend(one.reason.map(|why| format!("unattributed {why}")));
     marks.extend(one.dispute.map(|why| format!("DISPUTED {why}, {} raw", one.held_ms)));
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
+}
+
+/// By what it can be asked after; and its account, where that is not what the line is called.
+fn write_id(page: &mut String, one: &Settled, name: &str) -> fmt::Result {
+    write!(page, "      {}", one.id)?;
+    if one.reason.is_none() && one.account != name {
+        write!(page, "  account {}", clip(&safe(&one.account), ACCOUNT_WIDTH))?;
+    }
+    writeln!(page)
 }
 
 pub(super) fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
@@ -78,8 +97,9 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
     for line in &report.disputed {
         writeln!(
             page,
-            "  {} {:<10} {:>6} settlements {:>20} ms raw",
-            cell(&safe(&line.account), NAME_WIDTH),
+            "{}{} {:<10} {:>6} settlements {:>20} ms raw",
+            indent(report, line.line),
+            cell(&named(report, &line.account), NAME_WIDTH),
             line.reason,
             line.count,
             line.raw_ms
@@ -104,8 +124,9 @@ pub(super) fn write_open(page: &mut String, report: &Report) -> fmt::Result {
 fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Result {
     writeln!(
         page,
-        "  {} {:<12} pid {:<8} so far {:>12}",
-        cell(&safe(&open.account), WIDE_NAME_WIDTH),
+        "{}{} {:<12} pid {:<8} so far {:>12}",
+        indent(report, open.line),
+        cell(&named(report, &open.account), WIDE_NAME_WIDTH),
         short(report, &open.gpu_uuid),
         pid(open.pid),
         or_unknown(open.accrued_ms),
@@ -147,8 +168,9 @@ pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Re
 fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::Result {
     writeln!(
         page,
-        "  {} {:<12} pid {:<8} seen for {:>12}",
-        cell(&safe(&one.account), WIDE_NAME_WIDTH),
+        "{}{} {:<12} pid {:<8} seen for {:>12}",
+        indent(report, one.line),
+        cell(&named(report, &one.account), WIDE_NAME_WIDTH),
         short(report, &one.gpu_uuid),
         pid(one.pid),
         or_unknown(one.seen_ms),
@@ -167,7 +189,8 @@ pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result 
     match (&coverage.start, &coverage.end) {
         (Some(start), Some(end)) => {
             let covered = coverage.covered_ms;
-            writeln!(page, "process events {start} to {end}\n  {covered} covered")?;
+            let received = between(report, start, end);
+            writeln!(page, "process events {received}\n  {covered} covered")?;
         }
         _ => writeln!(page, "process events: none were received in the period")?,
     }
@@ -216,7 +239,8 @@ fn write_gaps(page: &mut String, report: &Report) -> fmt::Result {
     for gap in gaps.iter().take(LINES_SHOWN_MAX) {
         let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
         let of = gap.gpu.as_ref().map_or("every GPU".to_owned(), |gpu| short(report, gpu));
-        writeln!(page, "  {}, {of}, {size}\n    {} to {}", gap.cause, gap.from, gap.to)?;
+        let unseen = between(report, &gap.from, &gap.to);
+        writeln!(page, "  {}, {of}, {size}\n    {unseen}", gap.cause)?;
     }
     write_more(page, gaps.len())
 }
@@ -302,6 +326,9 @@ pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             line.reason
         )?;
         writeln!(page, "  {subject}")?;
+        if let Some(remedy) = &line.remedy {
+            write_wrapped(page, &safe(remedy))?;
+        }
     }
     Ok(())
 }

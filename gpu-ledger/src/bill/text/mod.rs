@@ -2,23 +2,31 @@
 //! would need to trust the number above it.
 
 mod around;
+mod moments;
 mod priced;
 #[cfg(test)]
 mod tests;
 
 pub use around::left_out_words;
+pub use priced::unmatched_words;
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
+use unicode_width::UnicodeWidthStr as _;
+
+use super::LineKey;
 use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
-const NAME_WIDTH: usize = 17;
+pub(super) const NAME_WIDTH: usize = 17;
 /// Columns of a line's name where less stands beside it.
 const WIDE_NAME_WIDTH: usize = 26;
+/// Columns of a sentence, behind its indent.
+const WRAPPED_WIDTH: usize = 78;
 /// Lines of one section that are shown; the rest is counted, and whole in JSON.
 const LINES_SHOWN_MAX: usize = 40;
 
@@ -37,6 +45,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
         write_statement(page, gpu)?;
     }
     write_accounts(page, report)?;
+    write_namesakes(page, report)?;
     write_sampled(page, report)?;
     priced::write_priced(page, report)?;
     around::write_processes(page, report)?;
@@ -170,11 +179,13 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         "\n  {:NAME_WIDTH$} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
         word, "count", "held", "alone", "shared", "open", of
     )?;
+    let clashing = clashing(report);
     for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
+        let name = named(report, &line.title());
+        write_name(page, indent(report, line.line), &name, &clashing)?;
         writeln!(
             page,
-            "  {} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
-            cell(&safe(&line.title()), NAME_WIDTH),
+            " {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
             line.settlements,
             line.held_ms,
             line.alone_ms,
@@ -193,6 +204,56 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
          {other} held the GPU. of GPU: held and open together.\n\
          Times of a minute or more are cut to seconds here, not in --format json and csv."
     )
+}
+
+/// What the mark in front of a name is.
+fn write_namesakes(page: &mut String, report: &Report) -> fmt::Result {
+    if !report.shown.any_namesake() {
+        return Ok(());
+    }
+    writeln!(
+        page,
+        "*: by no rule, and called as a rule calls another line; --account NAME means\nboth, and \
+         --format json has them as classified or not."
+    )
+}
+
+/// What stands in front of a line's name.
+fn indent(report: &Report, line: LineKey) -> &'static str {
+    if report.shown.is_namesake(line) { "* " } else { "  " }
+}
+
+/// A line's name, safe to print, with no more of an id than tells lines apart.
+fn named(report: &Report, name: &str) -> String {
+    safe(report.shown.name(name))
+}
+
+/// What the column has of names, where it has the same of several.
+fn clashing(report: &Report) -> BTreeSet<String> {
+    let names = report.accounts.iter().take(LINES_SHOWN_MAX);
+    let names: BTreeSet<String> = names.map(|line| named(report, &line.title())).collect();
+    let (mut once, mut clashing) = (BTreeSet::new(), BTreeSet::new());
+    for cell in names.iter().map(|name| cell(name, NAME_WIDTH)) {
+        if !once.insert(cell.clone()) {
+            clashing.insert(cell);
+        }
+    }
+    clashing
+}
+
+/// A name in its column; above it where the column would not tell it from another.
+fn write_name(
+    page: &mut String,
+    indent: &str,
+    name: &str,
+    clashing: &BTreeSet<String>,
+) -> fmt::Result {
+    let shown = cell(name, NAME_WIDTH);
+    if !clashing.contains(&shown) {
+        return write!(page, "{indent}{shown}");
+    }
+    writeln!(page, "{indent}{}", clip(name, 78))?;
+    write!(page, "  {}", cell("", NAME_WIDTH))
 }
 
 /// What there is no column for.
@@ -247,8 +308,9 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
     for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
         let share = line.share_ms.map_or(String::new(), |share| share.to_string());
         let row = format!(
-            "  {} {:>12} {:>10} {share:>16}",
-            cell(&safe(&line.title()), WIDE_NAME_WIDTH),
+            "{}{} {:>12} {:>10} {share:>16}",
+            indent(report, line.line),
+            cell(&named(report, &line.title()), WIDE_NAME_WIDTH),
             busy(line),
             peak(line),
         );
@@ -286,7 +348,24 @@ fn write_more(page: &mut String, lines: usize) -> fmt::Result {
     }
 }
 
+/// Words of ours in as many lines as they take.
+fn write_wrapped(page: &mut String, words: &str) -> fmt::Result {
+    let mut line = String::new();
+    for word in words.split(' ') {
+        let width = line.width().saturating_add(word.width());
+        if !line.is_empty() && width >= WRAPPED_WIDTH {
+            writeln!(page, "  {line}")?;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&clip(word, WRAPPED_WIDTH));
+    }
+    writeln!(page, "  {line}")
+}
+
 /// A stranger's name, safe to print.
 fn safe(name: &str) -> String {
-    escape(name.as_bytes()).to_string()
+    printable(name.as_bytes()).to_string()
 }

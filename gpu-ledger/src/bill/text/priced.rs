@@ -1,10 +1,16 @@
 //! The bill in money: a line each, and totals that are the sums of the lines above them.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-use super::{LINES_SHOWN_MAX, NAME_WIDTH, safe, short, write_more};
+use super::moments::between;
+use super::{
+    LINES_SHOWN_MAX, NAME_WIDTH, clashing, indent, named, safe, short, write_more, write_name,
+    write_wrapped,
+};
 use crate::bill::SharePolicy;
 use crate::bill::report::{Priced, PricedLine, Report, Sum};
+use crate::calling::listed;
 use crate::prices::{Amount, MeterBasis};
 use crate::rendering::cell;
 use crate::unit::Ms;
@@ -18,7 +24,8 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
     let (exact, sampled): (Vec<_>, Vec<_>) =
         priced.lines.iter().partition(|line| line.basis == MeterBasis::Exact);
     if priced.lines.is_empty() {
-        return writeln!(page, "\npriced in {currency}: nothing");
+        writeln!(page, "\npriced in {currency}: nothing")?;
+        return unmatched_words(priced).map_or(Ok(()), |words| write_wrapped(page, &words));
     }
     writeln!(page, "\npriced in {currency}, each line rounded to four digits")?;
     write_lines(page, report, priced, &exact)?;
@@ -34,7 +41,18 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
             "  shared time stands in full with everyone who shared it; --share equal divides it"
         )?;
     }
-    Ok(())
+    unmatched_words(priced).map_or(Ok(()), |words| write_wrapped(page, &words))
+}
+
+/// Prices of GPUs that are not there, if any.
+#[must_use]
+pub fn unmatched_words(priced: &Priced) -> Option<String> {
+    let told = priced.unmatched.iter().map(|one| {
+        let nearest = one.nearest.as_ref().map(|name| format!(", and there is {name:?}"));
+        format!("{:?} (line {}{})", one.gpu, one.line, nearest.unwrap_or_default())
+    });
+    let words = format!("prices of no GPU in this journal: {}", listed(told));
+    (!priced.unmatched.is_empty()).then(|| safe(&words))
 }
 
 /// Lines of one basis, and the totals of each meter and state.
@@ -49,8 +67,9 @@ fn write_lines(
         "  {:NAME_WIDTH$} {:4} {:6} {:12} {:>10} {:>11} {:>12}",
         "whose", "gpu", "meter", "state", "time", "an hour", "amount"
     )?;
+    let clashing = clashing(report);
     for line in lines.iter().take(LINES_SHOWN_MAX) {
-        write_line(page, report, line)?;
+        write_line(page, report, line, &clashing)?;
     }
     write_more(page, lines.len())?;
     let basis = lines.first().map(|line| line.basis);
@@ -61,12 +80,19 @@ fn write_lines(
     Ok(())
 }
 
-fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Result {
+fn write_line(
+    page: &mut String,
+    report: &Report,
+    line: &PricedLine,
+    clashing: &BTreeSet<String>,
+) -> fmt::Result {
     let gpu = short(report, &line.gpu_uuid);
+    let indent = line.line.map_or("  ", |line| indent(report, line));
+    let name = named(report, line.title.as_deref().unwrap_or("-"));
+    write_name(page, indent, &name, clashing)?;
     writeln!(
         page,
-        "  {} {} {:6} {:12} {:>10} {:>11} {:>12}",
-        cell(&safe(line.title.as_deref().unwrap_or("-")), NAME_WIDTH),
+        " {} {:6} {:12} {:>10} {:>11} {:>12}",
         cell(gpu.trim_start_matches("GPU "), 4),
         line.meter,
         line.state.as_str(),
@@ -80,7 +106,7 @@ fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Res
         marks.push(format!("at most {} and {high}", time(line.quantity_ms_high)));
     }
     if line.span != report.period.span {
-        marks.push(format!("{} to {}", line.since, line.until));
+        marks.push(between(report, &line.since, &line.until));
     }
     if marks.is_empty() { Ok(()) } else { writeln!(page, "      {}", marks.join(", ")) }
 }

@@ -1,6 +1,8 @@
 //! The page, golden; and its other forms from the same journal.
 #![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 
+use std::collections::BTreeSet;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
@@ -10,6 +12,7 @@ use crate::bill::{By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
 use crate::rendering::json;
+use crate::settlement::{Account, RuleId};
 use crate::unit::{GpuUuid, Span};
 use crate::unknown::{DisputeReason, Flag, GapCause};
 
@@ -149,8 +152,8 @@ fn a_process_says_how_much_of_its_time_nobody_saw() {
     let page = super::render(&made(&journal, By::Process, SharePolicy::None, &[]));
     assert!(
         page.contains(
-            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      of it 0.700 s where nobody saw \
-             who shared it\n"
+            "      0    3.000 s    2.000 s    0.300 s  512 MiB\n      0a2b3c4d-8-1796000399000000\n      \
+             of it 0.700 s where nobody saw who shared it\n"
         ),
         "{page}"
     );
@@ -165,6 +168,28 @@ fn a_process_says_how_much_of_its_time_nobody_saw() {
         ),
         "{page}"
     );
+}
+
+#[test]
+fn a_process_has_the_id_that_explain_takes_and_its_account_where_that_is_another_word() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("python3", 4_194_303, MINUTE, 4_000));
+    journal.mark(5 * HOUR, 1);
+    let mut report = made(&journal, By::Process, SharePolicy::None, &[]);
+    let id = "      0a2b3c4d-4194303-1795996860000000";
+    assert!(super::render(&report).contains(&format!("{id}\n")));
+    for one in report.settlements.iter_mut().flatten() {
+        one.account = "research/語音合成服務-training".to_owned();
+    }
+    let page = super::render(&report);
+    assert!(page.contains(&format!("{id}  account research/語音")), "{page}");
+    let too_wide: Vec<&str> = page.lines().filter(|line| line.width() > 80).collect();
+    assert_eq!(too_wide, Vec::<&str>::new());
+    // Whoever reads a table of commas has both too.
+    let csv = table::csv(&report, false).unwrap();
+    assert!(csv.contains("0a2b3c4d-4194303-1795996860000000,settled,research/"), "{csv}");
+    let none = super::render(&made(&Journal::began(0, 1), By::Process, SharePolicy::None, &[]));
+    assert!(!none.contains("gpu-ledger explain"), "{none}");
 }
 
 #[test]
@@ -272,6 +297,76 @@ fn a_program_called_like_a_word_of_ours_is_told_apart_in_every_form() {
         let rows = table::csv(&report, false).unwrap();
         assert!(rows.contains("\"\"\"unattributed\"\"\","), "{rows}");
     }
+}
+
+#[test]
+fn a_program_called_as_a_rule_calls_another_line_is_marked_wherever_its_line_stands() {
+    let ruled = || Account::Ruled { name: "ollama".into(), rule: RuleId(3) };
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row { account: ruled(), ..Row::of("", 1, 0, MINUTE) });
+    journal.settle(HOUR, Row::of("ollama", 2, 2 * MINUTE, MINUTE));
+    journal.settle(HOUR, Row::of("whisper", 3, 4 * MINUTE, MINUTE));
+    journal.open(HOUR, OpenKind::Row, 0, 4, HOUR, program("ollama"));
+    journal.open(HOUR, OpenKind::Row, 0, 5, HOUR, ruled());
+    journal.mark(5 * HOUR, 1);
+    let report = made_priced(&journal, By::Account, SharePolicy::None, &[], Some(prices()));
+    let page = super::render(&report);
+    let lines = |begin: &str| page.lines().filter(|line| line.starts_with(begin)).count();
+    // Accounts, evidence, two prices of open time, two of settled time and one of busy, open.
+    assert!(lines("* ollama ") >= 5, "{page}");
+    assert_eq!(lines("* ollama "), lines("  ollama "), "{page}");
+    assert_eq!((lines("* whisper"), lines("*: by no rule, ")), (0, 1), "{page}");
+    let priced: serde_json::Value = serde_json::from_str(&json(&report).unwrap()).unwrap();
+    let lines = priced["priced"]["lines"].as_array().unwrap();
+    let of = |is: bool| lines.iter().filter(|line| line["classified"] == is).count();
+    assert!(of(true) > 0 && of(false) > of(true), "{lines:?}");
+    let alone = made(&morning(), By::Account, SharePolicy::None, &[]);
+    assert!(!super::render(&alone).contains("*: by no rule"));
+}
+
+#[test]
+fn containers_whose_first_digits_agree_are_two_lines_and_a_page_shows_as_many_as_that_takes() {
+    let id = |end: &str| format!("3f2a9c0d1e4b{end}{}", "0".repeat(52 - end.len()));
+    let mut journal = Journal::began(0, 1);
+    for (pid, end) in [(2, "a"), (7, "b")] {
+        journal.settle(HOUR, Row::of(&format!("docker {}", id(end)), pid, 0, MINUTE));
+    }
+    journal.settle(HOUR, Row::of(&format!("podman {}", "ab".repeat(32)), 12, 0, MINUTE));
+    journal.mark(5 * HOUR, 1);
+    let report = made(&journal, By::Account, SharePolicy::None, &[]);
+    let accounts: BTreeSet<&str> = report.accounts.iter().map(|line| &*line.account).collect();
+    assert_eq!(accounts.len(), 3);
+    assert!(accounts.contains(&*format!("docker {}", id("a"))));
+    let page = super::render(&report);
+    for line in [
+        // Two that would be one in their column have a line of their own.
+        "\n  docker 3f2a9c0d1e4ba000\n                         1    0:01:00 ",
+        "\n  docker 3f2a9c0d1e4bb000\n                         1    0:01:00 ",
+        "\n  podman abababababab       ",
+        "\n  podman ababababa…      1    0:01:00 ",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert!(table::csv(&report, false).unwrap().contains(&id("b")));
+}
+
+#[test]
+fn a_page_tells_every_moment_in_the_zone_of_its_heading_and_other_forms_as_it_is() {
+    let mut report = made_priced(&morning(), By::Account, SharePolicy::None, &[], Some(prices()));
+    report.period.time_zone = jiff::tz::TimeZone::posix("CET-1").unwrap();
+    let page = super::render(&report);
+    for told in [
+        "process events 2026-11-30 01:30:00 CET to 2026-11-30 06:00:00 CET\n",
+        // Shorter than a minute: to the millisecond.
+        "\n    2026-11-30 05:00:05 CET to 2026-11-30 05:00:05.900 CET\n",
+        "\n      2026-11-30 01:00:00 CET to 2026-11-30 04:00:00 CET\n",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    let (_, below) = page.split_once("\n\n").unwrap();
+    assert!(!below.contains("UTC") && !below.contains("00Z"), "{page}");
+    let json = json(&report).unwrap();
+    assert!(json.contains("\"2026-11-30T04:00:05.900000Z\""), "{json}");
 }
 
 #[test]

@@ -8,8 +8,9 @@ use jiff::tz::TimeZone;
 
 use crate::bill::period::{Asked, PeriodError};
 use crate::billing::{Replay, ReplayOptions, replay};
-use crate::cli::place::JournalPlace;
-use crate::cli::{STATUS_UNKNOWN, open_journal, print};
+use crate::cli::place::Place;
+use crate::cli::source::with_source;
+use crate::cli::{STATUS_UNKNOWN, print};
 use crate::clock::Clock;
 use crate::config::Rules;
 use crate::rendering::{cell, exact, json};
@@ -22,7 +23,8 @@ const TIME_COLUMNS: usize = 16;
 
 const AFTER_HELP: &str = "Nothing is changed: what is booked stays booked. Settlements are put on the accounts that these rules give them by \
 what the journal has of each; what no rule takes stands under the name that it has without rules. Moments are those of \
-gpu-ledger bill. Without a period it is about today.\n\
+gpu-ledger bill. Without a period it is about today. Whoever may not open the journal's files asks the daemon that \
+writes it: root and the daemon's group replay all, every other user their own settlements.\n\
 Exit status: 0 every settlement was replayed, 1 failed, 2 of some the journal does not have all that the rules look \
 at, 64 usage.";
 
@@ -48,7 +50,7 @@ pub(super) struct ReplayCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: JournalPlace,
+    place: Place,
 }
 
 impl ReplayCommand {
@@ -63,12 +65,14 @@ impl ReplayCommand {
             TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
         };
         let asked = Asked { since: self.since, until: self.until, period: self.period };
-        let files = open_journal(&self.place)?;
         let Rules { path: file, set: rules } = rules;
-        let replay = replay(&ReplayOptions { asked, zone, clock, file, rules }, &files)?;
+        let options = ReplayOptions { asked, zone, clock, file, rules };
+        let replay = with_source(&self.place, "rules replay", |source| replay(&options, source))?;
         print(&if self.json { json(&replay)? } else { text(&replay)? })?;
-        let is_whole =
-            replay.without_evidence == 0 && replay.without_argv == 0 && !replay.looks_at_labels;
+        let is_whole = replay.without_evidence == 0
+            && replay.without_argv == 0
+            && !replay.looks_at_labels
+            && replay.only_uid.is_none();
         Ok(if is_whole { 0 } else { STATUS_UNKNOWN })
     }
 }
@@ -105,6 +109,12 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         "{} settlements of {} ms in all, in both; a time is the union of an account's spans on each GPU",
         replay.settlements_total, replay.span_ms_total
     )?;
+    if let Some(uid) = replay.only_uid {
+        writeln!(
+            page,
+            "NOT REPLAYED: what is not user {uid}'s: the daemon shows the rest to root and its group alone"
+        )?;
+    }
     if replay.without_evidence > 0 {
         let count = replay.without_evidence;
         writeln!(

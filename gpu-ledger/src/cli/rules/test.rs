@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,8 +21,10 @@ use crate::place::{Container, Job, Place, Pod, Scheduler};
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Pid};
 
-/// Rules shown to people that do not match; JSON has more.
-const FAILED_SHOWN: usize = 12;
+/// Rules shown to people that do not match, the nearest of them; JSON has more.
+const FAILED_SHOWN: usize = 8;
+/// The same of those that could not be decided.
+const UNDECIDED_SHOWN: usize = 6;
 
 const AFTER_HELP: &str = "With --pid the process is read as it is now: its ancestors are those that it has now, and what it is \
 given by other options goes before what was read. What is not given is not known, and no rule that looks at it \
@@ -108,6 +110,7 @@ struct Report {
 
 impl Test {
     pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
+        self.describes_somebody()?;
         let config = Config::read_or_default(self.config.as_deref())?;
         let rules = super::rules(self.rules.take().as_deref(), &config)?.fit(config.cmdline)?;
         let is_json = self.json;
@@ -120,6 +123,44 @@ impl Test {
         let report = Report { format, version: 1, file, sha256, account, explanation };
         print(&if is_json { json(&report)? } else { report.text()? })?;
         Ok(if report.explanation.matched.is_some() { 0 } else { STATUS_UNKNOWN })
+    }
+
+    /// Refuses to say anything of nobody, and of what is given without a value.
+    fn describes_somebody(&self) -> Result<(), Usage> {
+        let bytes = |text: &Option<OsString>| text.as_ref().map(|text| text.as_bytes().to_vec());
+        let texts = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
+        let first = |list: &[OsString]| {
+            let empty = list.iter().find(|one| one.is_empty()).or_else(|| list.first());
+            empty.map(|one| one.as_bytes().to_vec())
+        };
+        let given = [
+            ("--argv", self.argv.first().map(|word| word.as_bytes().to_vec())),
+            ("--exe", bytes(&self.exe)),
+            ("--program", bytes(&self.program)),
+            ("--ancestor", first(&self.ancestor)),
+            ("--user", texts(&self.user)),
+            ("--login-user", texts(&self.login_user)),
+            ("--cgroup", first(&self.cgroup)),
+            ("--unit", texts(&self.unit)),
+            ("--container", texts(&self.container)),
+            ("--image", texts(&self.image)),
+            ("--compose", texts(&self.compose)),
+            ("--pod", texts(&self.pod)),
+            ("--label", self.label.first().map(|label| label.as_bytes().to_vec())),
+            ("--job", texts(&self.job)),
+            ("--gpu", texts(&self.gpu)),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, value)| value.as_deref() == Some(b"")) {
+            let what = "is given without a value; leave it out where it is not known";
+            return Err(Usage(format!("{option} {what}")));
+        }
+        if self.pid.is_none() && given.iter().all(|(_, value)| value.is_none()) {
+            let what = "of which process? give --pid, or describe it: --argv WORD... as the last option, or \
+                        --program, --exe, --ancestor, --user, --unit, --cgroup, --container, --pod, --job, --gpu and \
+                        the like (gpu-ledger rules test --help)";
+            return Err(Usage(what.to_owned()));
+        }
+        Ok(())
     }
 
     fn process(self, attributor: &Attributor, clock: &Clock) -> anyhow::Result<Process> {
@@ -227,20 +268,23 @@ fn name(
     (compose, pod): (Option<String>, Option<String>),
     labels: &[String],
 ) -> Result<(), Usage> {
-    let two = |text: String| match text.split_once('/') {
-        Some((first, second)) => (Some(Arc::from(first)), Arc::from(second)),
-        None => (None, Arc::from(text)),
+    let two = |option: &str, text: String| match text.split_once('/') {
+        Some(("", _) | (_, "")) => {
+            Err(Usage(format!("{option} {text:?} lacks a name beside its slash")))
+        }
+        Some((first, second)) => Ok((Some(Arc::from(first)), Arc::from(second))),
+        None => Ok((None, Arc::from(text))),
     };
     names.name = container.map(Into::into).or(names.name.take());
     names.image = image.map(Into::into).or(names.image.take());
-    if let Some((project, service)) = compose.map(two) {
+    if let Some((project, service)) = compose.map(|text| two("--compose", text)).transpose()? {
         (names.compose_project, names.compose_service) = (project, Some(service));
     }
-    if let Some((namespace, pod)) = pod.map(two) {
+    if let Some((namespace, pod)) = pod.map(|text| two("--pod", text)).transpose()? {
         (names.namespace, names.pod) = (namespace, Some(pod));
     }
     for label in labels {
-        let Some((name, value)) = label.split_once('=') else {
+        let Some((name, value)) = label.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             return Err(Usage(format!("--label {label:?} is no label; give one as NAME=VALUE")));
         };
         names.labels.insert(name.into(), value.into());
@@ -262,7 +306,8 @@ fn placed(process: &mut Process) {
 impl Report {
     fn text(&self) -> Result<String, std::fmt::Error> {
         let mut page = String::new();
-        let Explanation { matched, failed, failed_more } = &self.explanation;
+        let Explanation { matched, failed, failed_more, undecided, undecided_more } =
+            &self.explanation;
         let file = match &self.file {
             Some(path) => path.display().to_string(),
             None => "no file of rules".to_owned(),
@@ -280,16 +325,21 @@ impl Report {
             }
             None => writeln!(page, "{}: by no rule ({file})", self.account)?,
         }
-        let shown = failed.iter().take(FAILED_SHOWN);
-        if !failed.is_empty() {
-            writeln!(page, "not by")?;
-        }
-        for one in shown {
-            one.line(&mut page)?;
-        }
-        match failed.len().saturating_sub(FAILED_SHOWN).saturating_add(*failed_more) {
-            0 => {}
-            more => writeln!(page, "  and {more} more rules")?,
+        let failed = ("not by these, the nearest first", failed, *failed_more, FAILED_SHOWN);
+        let not_known = "not to be decided, since nothing is known of what they look at";
+        let undecided = (not_known, undecided, *undecided_more, UNDECIDED_SHOWN);
+        for (what, rules, more, most) in [failed, undecided] {
+            if !rules.is_empty() {
+                writeln!(page, "{what}:")?;
+            }
+            for one in rules.iter().take(most) {
+                one.line(&mut page)?;
+            }
+            match rules.len().saturating_sub(most).saturating_add(more) {
+                0 => {}
+                1 => writeln!(page, "  and 1 more rule")?,
+                more => writeln!(page, "  and {more} more rules")?,
+            }
         }
         Ok(page)
     }
@@ -297,15 +347,19 @@ impl Report {
 
 impl Failed {
     fn line(&self, page: &mut String) -> std::fmt::Result {
-        let Self { rule, line, account, key, wants, .. } = self;
+        let Self { rule, line, account, key, wants, holds, conditions, .. } = self;
         write!(page, "  rule {} (line {line}, {account}): {key} wants {wants}", rule.0)?;
         match (self.seen.as_slice(), self.seen_more) {
-            ([], _) => writeln!(page, "; nothing is known of it"),
+            ([], _) => {}
             (_, _) if self.capture_is_empty => {
-                writeln!(page, "; it is, but a capture takes nothing")
+                write!(page, "; it is, but a capture takes nothing")?;
             }
-            (seen, 0) => writeln!(page, "; it is {}", seen.join(", ")),
-            (seen, more) => writeln!(page, "; it is {} and {more} others", seen.join(", ")),
+            (seen, 0) => write!(page, "; it is {}", seen.join(", "))?,
+            (seen, more) => write!(page, "; it is {} and {more} others", seen.join(", "))?,
+        }
+        match conditions {
+            0 | 1 => writeln!(page),
+            all => writeln!(page, " ({holds} of {all} conditions hold)"),
         }
     }
 }

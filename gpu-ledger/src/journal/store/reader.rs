@@ -12,6 +12,7 @@ use super::schema;
 use super::side::{Acknowledged, Witness};
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
+use crate::coverage::Gap;
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
@@ -160,6 +161,29 @@ impl Reader {
             }
         }
         Ok(notes)
+    }
+
+    /// Gives `take` every gap, oldest first; those of archives are not among them. Whether all were given: no more
+    /// than `at_most` are.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn gaps(&self, at_most: u32, mut take: impl FnMut(&Gap)) -> Result<bool, StoreError> {
+        let database = &self.database;
+        let read = database.connection.prepare("SELECT seq FROM gap ORDER BY seq LIMIT ?");
+        let read = read.and_then(|mut statement| {
+            let one_more = at_most.saturating_add(1);
+            let rows = statement.query_map([one_more], |row| row.get::<_, u64>(0))?;
+            rows.collect::<rusqlite::Result<Vec<u64>>>()
+        });
+        let numbers = read.map_err(|cause| database.fail(cause))?;
+        let most = usize::try_from(at_most).unwrap_or(usize::MAX);
+        for seq in numbers.iter().take(most) {
+            if let Some(Entry { figures: Figures::Gap(gap), .. }) = database.entry(*seq)? {
+                take(&gap);
+            }
+        }
+        Ok(numbers.len() <= most)
     }
 
     /// What an entry rests on, proven by its digest.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::super::answer::Told;
-use super::super::asked::Question;
+use super::super::asked::{Question, is_id};
 use super::reading::Folder;
 use super::{Files, FilesError, Home, first};
 
@@ -16,6 +16,11 @@ const ROOTS: [&str; 2] = ["/var/lib/docker", "/var/snap/docker/common/var-lib-do
 const ROOT_OF_USER: &str = ".local/share/docker";
 /// The engine's configuration, which may name another place.
 const DAEMON_JSON: (&str, &str) = ("/etc/docker", "daemon.json");
+/// The label of a pod's container that names its sandbox, a container as any (cri-dockerd 00d31bf,
+/// `core/docker_service.go`).
+const SANDBOX: &str = "io.kubernetes.sandbox.id";
+/// What an annotation begins with that is kept as a label (kubernetes 1.23, `kubelet/dockershim/helpers.go`).
+const ANNOTATION: &str = "annotation.";
 /// Bytes of either file. A container's has some kilobytes, and its environment.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -45,14 +50,13 @@ pub(super) fn tell(
     home: &Home,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let folders = files.configured_folders(home, configured_root, ROOTS, ROOT_OF_USER)?;
+    let folders = files.configured_folders(home, configured_root, &ROOTS, ROOT_OF_USER)?;
     let folders: Vec<&Folder> = folders.iter().collect();
     first(&folders, |root| of_root(root, question))
 }
 
 fn of_root(root: &Folder, question: &Question) -> Result<Option<Told>, FilesError> {
-    let config = format!("containers/{}/config.v2.json", question.id());
-    if let Some(told) = of_file(root, &config)? {
+    if let Some(told) = of_containers(root, "", question)? {
         return Ok(Some(told));
     }
     // With `userns-remap` the engine's data lie in a folder of the mapped user and group (moby 20.10,
@@ -63,7 +67,25 @@ fn of_root(root: &Folder, question: &Question) -> Result<Option<Told>, FilesErro
     };
     let remapped: Vec<String> = root.entries()?.into_iter().filter(is_remapped).collect();
     let remapped: Vec<&str> = remapped.iter().map(String::as_str).collect();
-    first(&remapped, |name| of_file(root, &format!("{name}/{config}")))
+    first(&remapped, |name| of_containers(root, &format!("{name}/"), question))
+}
+
+/// Under Kubernetes (cri-dockerd, formerly dockershim) the labels of a pod are its sandbox's.
+fn of_containers(
+    root: &Folder,
+    below: &str,
+    question: &Question,
+) -> Result<Option<Told>, FilesError> {
+    let file = |id: &str| format!("{below}containers/{id}/config.v2.json");
+    let Some(mut told) = of_file(root, &file(question.id()))? else { return Ok(None) };
+    let Some(sandbox) = told.labels.get(SANDBOX).filter(|id| is_id(id)) else {
+        return Ok(Some(told));
+    };
+    let sandbox = of_file(root, &file(sandbox))?;
+    let mut labels = sandbox.map(|sandbox| sandbox.labels).unwrap_or_default();
+    labels.retain(|key, _| !key.starts_with(ANNOTATION));
+    told.labels.retain(|key, _| !key.starts_with(ANNOTATION));
+    Ok(Some(told.in_pod(labels)))
 }
 
 fn of_file(root: &Folder, below: &str) -> Result<Option<Told>, FilesError> {

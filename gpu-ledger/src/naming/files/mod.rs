@@ -5,6 +5,8 @@
 //! that runs under a user's manager is looked for in that user's home alone, or anybody could make a group with
 //! the id of somebody else's container and go by its name.
 
+mod bolt;
+mod containerd;
 mod docker;
 mod oci;
 mod podman;
@@ -39,6 +41,12 @@ pub enum FilesError {
         path: PathBuf,
         /// Why.
         why: &'static str,
+    },
+    /// One is written all the time.
+    #[error("{} is being written, and was so however often it was read", path.display())]
+    Busy {
+        /// Which.
+        path: PathBuf,
     },
     /// One is not what its runtime writes. Nothing of it is shown.
     #[error("{} does not have the form that its runtime gives it", path.display())]
@@ -92,7 +100,7 @@ impl Files {
         let told = first(runtimes, |runtime| match runtime {
             Runtime::Docker => docker::tell(self, &home, question),
             Runtime::Podman => podman::tell(self, &home, question),
-            Runtime::Containerd => oci::tell_containerd(self, &home, question),
+            Runtime::Containerd => containerd::tell(self, &home, question),
             Runtime::CriO => oci::tell_crio(self, &home, question),
             Runtime::Lxc | Runtime::Nspawn | Runtime::Nomad => Ok(None),
         })?;
@@ -124,14 +132,15 @@ impl Files {
         &self,
         home: &Home,
         configured: impl FnOnce(&Self) -> Result<Option<String>, FilesError>,
-        system: [&str; 2],
+        system: &[&str],
         of_user: &str,
     ) -> Result<Vec<Folder>, FilesError> {
         let named = match home {
             Home::System => configured(self)?,
             Home::Of(_) | Home::Nowhere => None,
         };
-        let system: Vec<&str> = named.as_deref().into_iter().chain(system).collect();
+        let system: Vec<&str> =
+            named.as_deref().into_iter().chain(system.iter().copied()).collect();
         self.folders(home, &system, Some(of_user))
     }
 
@@ -153,7 +162,8 @@ impl Files {
     }
 }
 
-/// The first of these that tells; where none does, the first error of those that failed.
+/// The first of these that tells; where none does, the first error of those that failed. One that is being written
+/// would tell, and what another has in its place would stand for minutes: then nothing is told yet.
 fn first<T: Copy>(
     places: &[T],
     mut tell: impl FnMut(T) -> Result<Option<Told>, FilesError>,
@@ -163,6 +173,7 @@ fn first<T: Copy>(
         match tell(*place) {
             // A file without any name keeps nobody from another that has one.
             Ok(Some(told)) if told != Told::default() => return Ok(Some(told)),
+            Err(busy @ FilesError::Busy { .. }) => return Err(busy),
             Err(error) if failed.is_ok() => failed = Err(error),
             Ok(_) | Err(_) => {}
         }

@@ -5,19 +5,22 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::super::answer::Told;
-use super::super::asked::Question;
+use super::super::asked::{Question, is_id};
 use super::reading::Folder;
 use super::{Files, FilesError, Home, first};
 
-/// Where containerd has its bundles, `NAMESPACE/ID/config.json` below it: its own state folder, and that of k3s
-/// and RKE2 (containerd, `core/runtime/v2/bundle.go`; k3s, `pkg/agent/config/config.go`; looked at with containerd 1.6.20 on Debian 12).
-const TASKS: [&str; 2] = [
+/// Where containerd has its bundles, `NAMESPACE/ID/config.json` below it: its own state folder, that of k3s
+/// and RKE2, of microk8s and of k0s (containerd, `core/runtime/v2/bundle.go`; `containerd.rs` says by what these set
+/// theirs; looked at with containerd 1.6.20 on Debian 12).
+const TASKS: [&str; 4] = [
     "/run/containerd/io.containerd.runtime.v2.task",
     "/run/k3s/containerd/io.containerd.runtime.v2.task",
+    "/var/snap/microk8s/common/run/containerd/io.containerd.runtime.v2.task",
+    "/run/k0s/containerd/io.containerd.runtime.v2.task",
 ];
 /// The namespace that Docker's engine has for itself, which tells nothing that Docker does not tell better
 /// (moby 20.10, `cmd/dockerd/config.go`, `--containerd-namespace`).
-const DOCKERS: &str = "moby";
+pub(super) const DOCKERS: &str = "moby";
 /// Where containers-storage keeps a bundle of CRI-O: the run root first, which has it while the container runs
 /// (cri-o, `server/container_create.go`: saved in both `Dir` and `RunDir`).
 const STORES: [&str; 2] = [
@@ -51,6 +54,8 @@ pub(super) fn tell_containerd(
     })
 }
 
+/// The labels of a pod are its sandbox's, which has a configuration also where no container runs for it
+/// (cri-o 0002c7a, `internal/lib/container_server.go`, `LoadSandbox`).
 pub(super) fn tell_crio(
     files: &Files,
     home: &Home,
@@ -58,8 +63,14 @@ pub(super) fn tell_crio(
 ) -> Result<Option<Told>, FilesError> {
     let folders = files.folders(home, &STORES, None)?;
     let folders: Vec<&Folder> = folders.iter().collect();
-    let below = format!("{}/userdata/config.json", question.id());
-    first(&folders, |store| Ok(annotations(store, &below)?.map(of_crio)))
+    let below = |id: &str| format!("{id}/userdata/config.json");
+    first(&folders, |store| {
+        let Some(found) = annotations(store, &below(question.id()))? else { return Ok(None) };
+        let sandbox = found.get("io.kubernetes.cri-o.SandboxID").filter(|id| is_id(id));
+        let sandbox = sandbox.map(|id| annotations(store, &below(id))).transpose()?.flatten();
+        let labels = sandbox.map(|mut sandbox| labels(&mut sandbox)).unwrap_or_default();
+        Ok(Some(of_crio(found).in_pod(labels)))
+    })
 }
 
 fn annotations(
@@ -95,8 +106,7 @@ fn of_containerd(mut found: BTreeMap<String, String>, question: &Question) -> To
 /// (cri-o 03c46e4, `internal/factory/container/container.go`, `SpecAddAnnotations`; podman,
 /// `pkg/annotations/annotations.go`); the kubelet's are in `kubelet/pkg/types/labels.go`.
 fn of_crio(mut found: BTreeMap<String, String>) -> Told {
-    let labels = found.remove("io.kubernetes.cri-o.Labels");
-    let labels = labels.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+    let labels = labels(&mut found);
     let mut take = |key: &str| found.remove(key).filter(|value| !value.is_empty());
     let told = Told {
         name: take("io.kubernetes.container.name"),
@@ -107,4 +117,9 @@ fn of_crio(mut found: BTreeMap<String, String>) -> Told {
         ..Told::default()
     };
     told.with_labels(labels)
+}
+
+fn labels(found: &mut BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let labels = found.remove("io.kubernetes.cri-o.Labels");
+    labels.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
 }

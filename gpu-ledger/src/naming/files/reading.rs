@@ -63,23 +63,33 @@ impl Folder {
 
     /// A file below this folder, of at most so many bytes. `None` where there is none.
     pub(super) fn read(&self, below: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, FilesError> {
-        let Some((fd, path)) = self.open_below(below, OFlags::empty())? else { return Ok(None) };
-        let refused = |why| FilesError::Refused { path: path.clone(), why };
-        let found = fstat(&fd).map_err(|errno| unread(&path, errno))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(refused("it is no plain file"));
-        }
-        if self.owner.is_some_and(|owner| owner != found.st_uid) {
-            return Err(refused("it belongs to another than the container's owner"));
-        }
+        let Some(file) = self.file(below)? else { return Ok(None) };
+        let path = || self.path(below);
         let mut bytes = Vec::new();
         let most = bytes_max.saturating_add(1);
-        let read = File::from(fd).take(most).read_to_end(&mut bytes);
-        read.map_err(|cause| FilesError::Unread { path: path.clone(), cause })?;
+        let read = file.take(most).read_to_end(&mut bytes);
+        read.map_err(|cause| FilesError::Unread { path: path(), cause })?;
         match u64::try_from(bytes.len()) {
             Ok(length) if length <= bytes_max => Ok(Some(bytes)),
-            _ => Err(refused("it is larger than what a runtime writes")),
+            _ => Err(FilesError::Refused {
+                path: path(),
+                why: "it is larger than what a runtime writes",
+            }),
         }
+    }
+
+    /// A file below this folder, open for reading. `None` where there is none.
+    pub(super) fn file(&self, below: &str) -> Result<Option<File>, FilesError> {
+        let Some((fd, path)) = self.open_below(below, OFlags::empty())? else { return Ok(None) };
+        let found = fstat(&fd).map_err(|errno| unread(&path, errno))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(FilesError::Refused { path, why: "it is no plain file" });
+        }
+        if self.owner.is_some_and(|owner| owner != found.st_uid) {
+            let why = "it belongs to another than the container's owner";
+            return Err(FilesError::Refused { path, why });
+        }
+        Ok(Some(File::from(fd)))
     }
 
     /// As it is named in errors.

@@ -8,9 +8,9 @@ use crate::accounting::Window;
 use crate::bill::{Booked, GpuBooks, bill, booked};
 use crate::clock::Stamp;
 use crate::random::histories;
-use crate::settlement::{Account, Balance, Books, Named, SettlementError, account_of, settle_all};
+use crate::settlement::{Account, Attribution, Balance, Books, SettlementError, settle_all};
 use crate::unit::{Bytes, GpuUuid, Ms, Span, WallUs};
-use crate::unknown::{DisputeReason, NamelessReason, Observed};
+use crate::unknown::{DisputeReason, Observed};
 
 fn known() -> Known {
     Known::of([lifetime("job", 2_000_000, Some(9_000_000))])
@@ -81,28 +81,23 @@ fn conflict_where_the_same_key_is_read_again_with_other_contents() {
     assert_eq!(settlement.row.held, Ms(100), "what was booked stays booked");
 }
 
-fn by_program(named: &Named) -> Account {
-    Account::Unclassified(String::from_utf8_lossy(&named.image.content.filename).into())
-}
-
-#[test]
-fn what_has_no_identity_never_reaches_the_rules() {
-    let known = known();
-    let named = known.settle(&row(3_000_000, 100));
-    let account = account_of(&named.attribution, by_program);
-    assert_eq!(account, Account::Unclassified(Arc::from("job")));
-    let nameless = known.settle(&row(500_000, 100));
-    let account = account_of(&nameless.attribution, |_| unreachable!());
-    assert_eq!(account, Account::Unattributed(NamelessReason::PredatesCoverage));
-    assert_eq!(account.to_string(), "unattributed (predates-coverage)");
+/// On the line of its program, or of the reason why nobody knows it.
+fn account_of(attribution: &Attribution) -> Account {
+    match attribution {
+        Attribution::Named(named) => {
+            let name = String::from_utf8_lossy(&named.image.content.filename);
+            Account::Unclassified(name.into())
+        }
+        Attribution::Nameless(nameless) => Account::Unattributed(nameless.reason),
+    }
 }
 
 fn books_of(rows: &[FinalRow], known: &Known, books: &mut Books) -> GpuBooks {
     let settlements = settle_all(rows, |_| known.evidence(), books).unwrap();
     let timeline = known.clock.timeline().unwrap();
-    let booked = settlements.iter().map(|settlement| {
-        booked(settlement, account_of(&settlement.attribution, by_program), timeline)
-    });
+    let booked = settlements
+        .iter()
+        .map(|settlement| booked(settlement, account_of(&settlement.attribution), timeline));
     let gpu = rows[0].row.gpu.clone();
     GpuBooks { gpu, settlements: booked.collect(), running: Vec::new(), uncovered: Vec::new() }
 }

@@ -3,6 +3,7 @@
 
 mod closing;
 mod left_out;
+mod named;
 mod priced;
 
 use super::{Ledger, PENDING_MS_MAX};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::gaps::unmatched;
 use super::measured::{How, Measured, Who, measured, who};
 use super::{Priced, PricedLine, State, Sum, Total, Unpriced};
 use crate::bill::ledger::{Cut, Which};
 use crate::bill::report::coverage::moment;
 use crate::bill::report::evidence::Sampled;
-use crate::bill::report::{Ask, UNATTRIBUTED, UnknownLine};
+use crate::bill::report::{Ask, UNATTRIBUTED};
 use crate::bill::{Bill, BillError, Ledger, LineKey, bill};
 use crate::prices::{Amount, Exact, Meter, MeterBasis, Price, PriceList};
 use crate::unit::{GpuUuid, Ms, Span};
@@ -99,6 +100,7 @@ pub(in crate::bill::report) fn priced(
         prices_sha256: prices.digest().to_string(),
         booked: sum(&[])?,
         totals: Vec::new(),
+        unmatched: unmatched(source.ledger, prices),
         lines,
     };
     totals(&mut in_money)?;
@@ -215,9 +217,14 @@ fn begun(
         }
         Who::Gpu => (None, None, None),
     };
+    let classified = match who {
+        Who::Line(name) => name.is_classified,
+        Who::Reason(_) | Who::Gpu => None,
+    };
     PricedLine {
         line,
         account,
+        classified,
         title,
         gpu_uuid: gpu.clone(),
         gpu_name: model.map(str::to_owned),
@@ -341,31 +348,4 @@ fn sum(lines: &[&PricedLine]) -> Result<Sum, BillError> {
         lines: count(lines.len()),
         unknown_lines: count(unknown),
     })
-}
-
-/// What of the amounts is UNKNOWN for want of a price, a sample or a weight, or as it may have been slept. What was not seen and what is in
-/// dispute have their own words on the bill.
-pub(in crate::bill::report) fn unknown(priced: &Priced) -> Vec<UnknownLine> {
-    let mut counts: BTreeMap<(Unpriced, &GpuUuid, Meter), u64> = BTreeMap::new();
-    for line in &priced.lines {
-        if let Some(
-            reason @ (Unpriced::NoPrice
-            | Unpriced::NoSamples
-            | Unpriced::Asleep
-            | Unpriced::Undivided),
-        ) = line.reason
-        {
-            let count = counts.entry((reason, &line.gpu_uuid, line.meter)).or_default();
-            *count = count.saturating_add(1);
-        }
-    }
-    let told = counts.into_iter().map(|((reason, gpu, meter), count)| UnknownLine {
-        reason: reason.as_str().to_owned(),
-        subject: format!("{count} amounts by {meter} hours"),
-        gpu: Some(gpu.clone()),
-        call: None,
-        code: None,
-        is_evidence: false,
-    });
-    told.collect()
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use super::State;
 use super::asleep::Asleep;
 use super::divided::{Presence, shares};
+use crate::bill::intervals::union;
 use crate::bill::ledger::{Cut, counts};
 use crate::bill::on_gpu::by_process;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::{
-    AccountStatement, Bill, BillError, Booked, By, GpuLine, LineKey, LineName, Parts, SharePolicy,
+    AccountStatement, Bill, BillError, Booked, By, GpuBooks, GpuLine, LineKey, LineName, Parts,
+    SharePolicy,
 };
 use crate::unit::{Ms, Span};
 use crate::unknown::NamelessReason;
@@ -141,19 +143,46 @@ fn of_gpu(
             busy: None,
         });
     }
-    let unseen = line.statement.uncovered.0.saturating_sub(of_cut.unread.0);
+    let nobodys = nobodys(period, books, line, of_cut.unread);
     let (unbilled, undivided) =
         divided.map_or((Ms::ZERO, Ms::ZERO), |shares| (shares.unbilled, shares.undivided));
     for (state, held) in [
         (State::Free, line.statement.free),
-        (State::Uncovered, Ms(unseen)),
-        (State::Unbilled, unbilled),
+        (State::Uncovered, nobodys.unseen),
+        (State::Unbilled, Ms(unbilled.0.saturating_add(nobodys.unbilled.0))),
         (State::Undivided, undivided),
     ] {
         let (held, alone, busy) = (Some(held), Some(Ms::ZERO), None);
         all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy });
     }
     Ok(())
+}
+
+/// Time that is on nobody's line.
+struct Nobodys {
+    /// It was not seen, and nobody is known to have held the GPU: what a holder is known of is on the line of that
+    /// holder. What the next read will tell of is left out.
+    unseen: Ms,
+    /// Only those held it who are never billed.
+    unbilled: Ms,
+}
+
+fn nobodys(
+    period: Span,
+    books: &GpuBooks<LineKey>,
+    line: &GpuLine<LineKey>,
+    unread: Option<Span>,
+) -> Nobodys {
+    let holdings = books.holdings();
+    let spans = || holdings.iter().map(|one| one.span);
+    let billed = holdings.iter().filter(|one| one.kind.accrues()).map(|one| one.span);
+    let held = union(period, spans());
+    let less = |all: Ms, part: Ms| Ms(all.0.saturating_sub(part.0));
+    let unread = unread.map_or(Ms::ZERO, |tail| less(tail.length(), union(tail, spans())));
+    Nobodys {
+        unseen: less(less(less(period.length(), held), line.statement.free), unread),
+        unbilled: less(held, union(period, billed)),
+    }
 }
 
 /// What of an account is settled, and what its open rows would add by settling.

@@ -8,14 +8,17 @@
 //! Meters are never added to each other. Held is what is booked: of a GPU whose held hours have no price in
 //! the file and whose alone hours have one, alone is. Open time is what settling would add to what is booked. Free
 //! time is what nobody held, at the price of what is booked; time that was not seen is UNKNOWN, and never
-//! free. Time asleep is not priced. Where a share policy is named, shared time is on the lines of those to whom it gives it.
+//! free. Every millisecond of a GPU stands on one line, but for those that several accounts share
+//! without a policy, those asleep, and the end that the next read will tell of. Time asleep is not priced. Where a share policy is named, shared time is on the lines of those to whom it gives it.
 
 mod asleep;
 mod divided;
+mod gaps;
 mod lines;
 mod measured;
 
-pub(super) use lines::{Source, priced, totals, unknown};
+pub(super) use gaps::unknown;
+pub(super) use lines::{Source, priced, totals};
 
 use serde::Serialize;
 
@@ -36,10 +39,10 @@ pub enum State {
     Open,
     /// Nobody held the GPU.
     Free,
-    /// The GPU was not seen.
+    /// The GPU was not seen, and nobody is known to have held it.
     Uncovered,
-    /// Shared with somebody billed, and the policy gave it to a holder who never is: one in dispute, or without a
-    /// driver row.
+    /// Held by those alone who are never billed: in dispute, or without a driver row. Or shared with somebody billed,
+    /// and the policy gave it to one of them.
     Unbilled,
     /// Shared, and the policy could not divide it.
     Undivided,
@@ -116,6 +119,19 @@ pub struct Priced {
     pub booked: Sum,
     /// Of each meter and state, the lines of it. Meters are not added to each other.
     pub totals: Vec<Total>,
+    /// Prices of no GPU that the journal knows: of another host, or misspelt.
+    pub unmatched: Vec<Unmatched>,
+}
+
+/// A price of no GPU.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unmatched {
+    /// The GPU, as the price has it.
+    pub gpu: String,
+    /// The line of the file at which the price begins.
+    pub line: usize,
+    /// The GPU that is called most like it; null where none is.
+    pub nearest: Option<String>,
 }
 
 /// One line.
@@ -129,6 +145,8 @@ pub struct PricedLine {
     /// The same for people.
     #[serde(skip)]
     pub title: Option<String>,
+    /// Named by a rule; null where it is no account's.
+    pub classified: Option<bool>,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Its product name; null where no entry says.

@@ -12,7 +12,7 @@ use crate::bill::{By, SharePolicy, text};
 use crate::journal::entry::OpenKind;
 use crate::prices::{Exact, Meter, MeterBasis, PriceList, parse};
 use crate::unit::Span;
-use crate::unknown::DisputeReason;
+use crate::unknown::{DisputeReason, GapCause};
 
 const HOUR: u64 = 3_600_000;
 
@@ -202,6 +202,64 @@ fn a_missing_price_is_unknown_and_the_rest_is_priced() {
 }
 
 #[test]
+fn a_price_of_no_gpu_is_said_with_the_gpu_that_was_meant_and_a_missing_one_with_what_to_add() {
+    let mut journal = Journal::began(0, 2);
+    journal.settle(HOUR, Row::of("ollama", 1, 0, HOUR));
+    journal.mark(HOUR, 2);
+    let list = prices(
+        "[[price]]\ngpu = \"NVIDIA H20O\"\nmeter = \"held\"\nper_hour = \"2\"\n\
+         [[price]]\ngpu = \"NVIDIA H20O\"\nmeter = \"alone\"\nper_hour = \"2\"\n\
+         [[price]]\ngpu = \"Tesla K80\"\nmeter = \"held\"\nper_hour = \"2\"\n\
+         [[price]]\ngpu = \"GPU-1a2b3c4d\"\nmeter = \"memory\"\nper_hour = \"1\"\n",
+    );
+    let mut ask = ask(span(0, HOUR), By::Account, SharePolicy::None);
+    ask.prices = Some(list);
+    // What is left out as asked is there all the same.
+    ask.gpus = vec![gpu(0)];
+    let said = report(&ledger(&journal), &ask, head(&journal), &Outside::default()).unwrap();
+    let unmatched = &said.priced.as_ref().unwrap().unmatched;
+    let told: Vec<_> =
+        unmatched.iter().map(|one| (&*one.gpu, one.line, one.nearest.as_deref())).collect();
+    assert_eq!(told, [("NVIDIA H20O", 2, Some("NVIDIA H200")), ("Tesla K80", 10, None)]);
+    let page = text::render(&said);
+    assert!(
+        page.contains(
+            "\n  prices of no GPU in this journal: \"NVIDIA H20O\" (line 2, and there is \"NVIDIA\n  H200\"), \
+             \"Tesla K80\" (line 10)\n"
+        ),
+        "{page}"
+    );
+    assert!(
+        page.contains(
+            "\n  1 amounts by held hours\n  no held price of \"NVIDIA H200\" is in force for all of that time; add to \
+             the\n  prices, each on a line of its own: [[price]] gpu = \"NVIDIA H200\" meter =\n  \"held\" per_hour = \
+             \"…\"\n"
+        ),
+        "{page}"
+    );
+    let known = prices(&price("held", "2"));
+    let all = priced(&journal, span(0, HOUR), SharePolicy::None, &known);
+    assert!(all.unmatched.is_empty());
+}
+
+#[test]
+fn a_price_of_memory_is_unknown_and_says_that_nothing_samples_it() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(HOUR, Row::of("ollama", 1, 0, HOUR));
+    journal.mark(HOUR, 1);
+    let list = prices(&format!("{}{}", price("held", "2"), price("memory", "1")));
+    let ledger = ledger(&journal);
+    let said = made((&journal, &ledger), span(0, HOUR), (By::Account, SharePolicy::None), &list);
+    // All but that is known, and the bill is not.
+    let unknown: Vec<_> = said.unknown.iter().filter(|line| !line.is_evidence).collect();
+    let [memory] = unknown.as_slice() else { panic!("{unknown:?}") };
+    assert_eq!((&*memory.reason, &*memory.subject), ("no-samples", "1 amounts by memory hours"));
+    let remedy = memory.remedy.as_deref().unwrap();
+    assert!(remedy.starts_with("no recorder samples memory over time yet"), "{remedy}");
+    assert!(!said.is_known());
+}
+
+#[test]
 fn a_change_of_price_splits_the_time_at_that_very_millisecond() {
     let change = HOUR + 1;
     let list = prices(&format!(
@@ -267,10 +325,31 @@ fn what_is_in_dispute_or_was_not_seen_has_no_price() {
         [
             "held free - 1800000 0.5000",
             "held uncovered - 3600000 uncovered",
+            // Nobody is billed for it, and free it was not.
+            "held unbilled - 5400000 1.5000",
             "held disputed ollama 1800000 disputed",
         ]
     );
     assert_eq!(found.booked.amount.unwrap().to_string(), "0.0000");
+}
+
+#[test]
+fn what_one_held_while_nobody_saw_is_on_its_line_and_on_no_other() {
+    let mut journal = Journal::began(0, 1);
+    journal.settle(4 * HOUR, Row::of("ollama", 1, HOUR, 2 * HOUR));
+    journal.settle(4 * HOUR, Row { account: NAMELESS, ..Row::of("", 2, HOUR, HOUR) });
+    journal.gap(GapCause::NvmlCallTimeout, Some(0), 0, 5 * HOUR, None);
+    journal.mark(6 * HOUR, 1);
+    let list = prices(&price("held", "1"));
+    let found = priced(&journal, span(0, 5 * HOUR), SharePolicy::Equal, &list);
+    assert_eq!(
+        told(&found),
+        [
+            "held settled ollama 5400000 1.5000",
+            "held unattributed unattributed 1800000 0.5000",
+            "held uncovered - 10800000 uncovered",
+        ]
+    );
 }
 
 #[test]

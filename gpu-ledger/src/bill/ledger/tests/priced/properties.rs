@@ -11,7 +11,7 @@ use crate::journal::entry::OpenKind;
 use crate::prices::{Exact, Meter, MeterBasis, PriceList, Rate};
 use crate::random::{Random, histories};
 use crate::unit::Span;
-use crate::unknown::DisputeReason;
+use crate::unknown::{DisputeReason, GapCause};
 
 /// What is exact, by what it is of.
 fn exact(priced: &Priced) -> BTreeMap<String, Exact> {
@@ -112,10 +112,6 @@ const LENGTH_MS: u64 = 300;
 impl Moment {
     fn present(&self) -> BTreeSet<usize> {
         self.settled.iter().chain(&self.open).chain(&self.unbilled).copied().collect()
-    }
-
-    fn is_billed(&self) -> bool {
-        !self.settled.is_empty() || !self.open.is_empty()
     }
 
     /// As what an account is billed for it.
@@ -219,8 +215,8 @@ fn divided_lines_add_up_to_what_was_held_and_each_has_its_part() {
         let states = [State::Settled, State::Open, State::Unbilled];
         let divided = states.map(|state| quantities(&found, Meter::Held, state));
         let all: u128 = divided.iter().flat_map(BTreeMap::values).sum();
-        let billed = moments.iter().filter(|moment| moment.is_billed()).count();
-        assert_eq!(all, u128::try_from(billed).unwrap());
+        let held = moments.iter().filter(|moment| !moment.present().is_empty()).count();
+        assert_eq!(all, u128::try_from(held).unwrap());
         assert!(quantities(&found, Meter::Held, State::Undivided).is_empty());
         // Up to four share, and a sixtieth is a whole part of each share: no more is off than the one millisecond
         // that cannot be halved, for each set of those who shared.
@@ -238,6 +234,47 @@ fn divided_lines_add_up_to_what_was_held_and_each_has_its_part() {
             }
         }
         adds_up(&found);
+    });
+}
+
+#[test]
+fn every_millisecond_of_a_gpu_is_priced_on_exactly_one_line() {
+    histories(200, |_, random| {
+        let (mut journal, _) = counted_journal(random);
+        for _ in 0..random.below(3) {
+            let from = random.below(LENGTH_MS);
+            let to = from + random.below(120);
+            journal.gap(GapCause::NvmlCallTimeout, Some(0), from, to, None);
+            journal.mark(3_000, 1);
+        }
+        let (ledger, change) = (ledger(&journal), 1 + random.below(LENGTH_MS - 1));
+        let list = prices(&format!(
+            "{}until = {}\n{}from = {}\n",
+            price("held", "0.37"),
+            moment(change),
+            price("held", "12.345678901"),
+            moment(change)
+        ));
+        let dimensions = u64::try_from(By::ALL.len()).unwrap();
+        let by = By::ALL[usize::try_from(random.below(dimensions)).unwrap()];
+        for share in [SharePolicy::Equal, SharePolicy::Busy, SharePolicy::Memory] {
+            let said = made((&journal, &ledger), span(0, LENGTH_MS), (by, share), &list);
+            let found = said.priced.unwrap();
+            // What is in dispute stands there as the driver gave it: in no sum.
+            let lines = || found.lines.iter().filter(|line| line.state != State::Disputed);
+            for stretch in [span(0, change), span(change, LENGTH_MS)] {
+                let of = || lines().filter(|line| line.span == stretch);
+                let sum: u128 = of().map(|line| line.quantity_ms.unwrap()).sum();
+                assert_eq!(sum, u128::from(stretch.length().0), "{share} by {by}: {found:?}");
+                let Some(rate) = of().find_map(|line| line.per_hour) else { continue };
+                let unknown = of().filter(|line| line.exact.is_none());
+                let unknown: u128 = unknown.map(|line| line.quantity_ms.unwrap()).sum();
+                let exact = of()
+                    .filter_map(|line| line.exact)
+                    .try_fold(Exact::default(), Exact::checked_add);
+                assert_eq!(exact, Exact::of(sum - unknown, rate));
+            }
+        }
     });
 }
 

@@ -1,11 +1,15 @@
 //! Made trees, with what real runtimes wrote where one could be had (Docker 20.10.24, containerd 1.6.20, Podman
 //! 4.3.1), and with what their sources say that they write.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 
-use rusqlite::Connection;
-
 use super::*;
+
+mod containerd;
+mod made_bolt;
+mod podman;
+mod pods;
 
 const ID: &str = "9a31de5509752cdfd67ecce37e15d1b8d84a1979b09d6cf56cf84615c8d585de";
 const OTHER: &str = "eaa8a02f0a4dfc85246cf72864f3e454889cc3208b35ffb84449a2416420979b";
@@ -188,165 +192,6 @@ fn crio_tells_the_kubelets_names() {
     }
 }
 
-/// The tables of Podman 4.8 (`libpod/sqlite_state_internal.go`) that are read here, with the journal that it
-/// sets (`libpod/sqlite_state.go`).
-fn podman_database(path: &Path) -> Connection {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let database = Connection::open(path).unwrap();
-    database
-        .execute_batch(
-            "PRAGMA journal_mode = WAL;
-             CREATE TABLE PodConfig(Id TEXT PRIMARY KEY NOT NULL, Name TEXT UNIQUE NOT NULL, JSON TEXT NOT NULL);
-             CREATE TABLE ContainerConfig(Id TEXT PRIMARY KEY NOT NULL, Name TEXT UNIQUE NOT NULL, PodID TEXT,
-                 Json TEXT NOT NULL);
-             INSERT INTO PodConfig VALUES ('pod1', 'train', '{}');",
-        )
-        .unwrap();
-    database
-}
-
-fn add(database: &Connection, id: &str, name: &str, pod: &str) {
-    let env = "x".repeat(9_000);
-    let json = format!(
-        r#"{{"spec":{{"process":{{"env":["A={env}"]}}}},"id":"{id}","name":"{name}","pod":"{pod}",
-        "rootfsImageName":"localhost/team/demo:2.0","labels":{{"com.docker.compose.project":"lab"}}}}"#
-    );
-    let sql = "INSERT INTO ContainerConfig VALUES (?1, ?2, NULL, ?3)";
-    database.execute(sql, (id, name, json)).unwrap();
-}
-
-const DATABASE: &str = "/var/lib/containers/storage/db.sql";
-
-#[test]
-fn podman_tells_from_its_database_also_what_is_in_its_log_alone() {
-    let tree = Tree::new();
-    let database = podman_database(&tree.path(DATABASE));
-    add(&database, ID, "pod1", "pod1");
-    let image = "localhost/team/demo:2.0";
-    let log = tree.path("/var/lib/containers/storage/db.sql-wal");
-    // Somebody holds it open, and nothing was written back.
-    assert!(std::fs::metadata(&log).unwrap().len() > 4_096);
-    let names = tree.names(&format!("podman {ID}"));
-    assert_eq!(words(&names), ["pod1", image, "lab", "-", "train", "-"]);
-    assert_eq!(names.labels.len(), 1);
-    // Written back, and the log begun anew with other salts over what was there.
-    for n in 0..200 {
-        add(&database, &format!("{n:064}"), &format!("n{n}"), "");
-    }
-    database.execute_batch("PRAGMA wal_checkpoint(RESTART)").unwrap();
-    add(&database, OTHER, "later", "");
-    for (id, name) in [(ID, "pod1"), (OTHER, "later"), (&*format!("{:064}", 7), "n7")] {
-        assert_eq!(words(&tree.names(&format!("podman {id}")))[0], name);
-    }
-    // What was not committed is not there.
-    database.execute_batch("BEGIN").unwrap();
-    add(&database, "open", "open", "");
-    assert!(tree.asked("podman open").unwrap().is_none());
-    database.execute_batch("ROLLBACK").unwrap();
-    // Nobody has it open: there is no log.
-    drop(database);
-    assert!(!log.exists());
-    assert_eq!(words(&tree.names(&format!("podman {OTHER}")))[0], "later");
-    // Nothing was made, and nothing held.
-    let left: Vec<_> = std::fs::read_dir(log.parent().unwrap()).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
-}
-
-#[test]
-fn podman_is_found_where_its_storage_is_configured_to_be() {
-    let conf = "# ours\n[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/containers\"\n[storage.options]\n";
-    let tree = Tree::new().write("/etc/containers/storage.conf", conf);
-    add(&podman_database(&tree.path("/data/containers/db.sql")), ID, "moved", "");
-    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "moved");
-    // One that names no place changes none.
-    let tree = Tree::new().write("/etc/containers/storage.conf", "[storage]\n");
-    add(&podman_database(&tree.path(DATABASE)), ID, "pod1", "");
-    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "pod1");
-}
-
-#[test]
-fn podman_tells_name_and_image_from_its_lists_where_it_has_no_such_database() {
-    let listed = |id: &str, name: &str| {
-        format!(
-            r#"[{{"id":"{id}","names":["{name}"],"image":"c548","layer":"00d1","metadata":
-            "{{\"image-name\":\"localhost/team/demo:2.0\",\"image-id\":\"c548\",\"name\":\"{name}\",\"created-at\":1796053382}}",
-            "created":"2026-11-30T15:43:02.706306457Z","flags":{{"MountLabel":"","ProcessLabel":""}}}}]"#
-        )
-    };
-    let store = "/var/lib/containers/storage";
-    let tree = Tree::new()
-        .write(&format!("{store}/overlay-containers/containers.json"), &listed(ID, "pod1"))
-        .write(
-            &format!("{store}/overlay-containers/volatile-containers.json"),
-            &listed(OTHER, "rm"),
-        )
-        .write("/run/containers/storage/vfs-containers/containers.json", &listed("in-vfs", "v"));
-    for (id, name) in [(ID, "pod1"), (OTHER, "rm"), ("in-vfs", "v")] {
-        let names = tree.names(&format!("podman {id}"));
-        assert_eq!(words(&names), [name, "localhost/team/demo:2.0", "-", "-", "-", "-"]);
-    }
-    // A database that makes no sense keeps nobody from the lists, and is told where they have nothing.
-    let tree = tree.write(DATABASE, "no database");
-    assert_eq!(words(&tree.names(&format!("podman {ID}")))[0], "pod1");
-    let error = tree.asked("podman nobody").unwrap_err().to_string();
-    assert!(error.contains("db.sql does not have the form"), "{error}");
-}
-
-#[test]
-fn what_only_looks_like_podmans_database_is_not_run() {
-    for sql in [
-        "CREATE VIEW ContainerConfig AS WITH RECURSIVE n(ID) AS (SELECT 1 UNION ALL SELECT ID + 1 FROM n)
-             SELECT ID, 'x' AS JSON FROM n",
-        "CREATE VIRTUAL TABLE ContainerConfig USING fts5(ID, JSON)",
-        "CREATE TABLE other(a)",
-    ] {
-        let tree = Tree::new();
-        let path = tree.path(DATABASE);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let database = Connection::open(path).unwrap();
-        // This build of SQLite may lack the module.
-        if database.execute_batch(sql).is_ok() {
-            drop(database);
-            assert!(tree.asked(&format!("podman {ID}")).unwrap().is_none(), "{sql}");
-        }
-    }
-}
-
-/// Any byte changed, any length: no panic, and nothing but what is there or nothing.
-#[test]
-fn a_damaged_database_and_log_tell_nothing_wrong() {
-    let tree = Tree::new();
-    let path = tree.path(DATABASE);
-    let database = podman_database(&path);
-    add(&database, ID, "pod1", "");
-    let log = tree.path("/var/lib/containers/storage/db.sql-wal");
-    let (whole, whole_log) = (std::fs::read(&path).unwrap(), std::fs::read(&log).unwrap());
-    drop(database);
-    let mut random = crate::random::Random::seeded(11);
-    let mut told = 0;
-    for _ in 0..300 {
-        let (mut bytes, mut frames) = (whole.clone(), whole_log.clone());
-        let target = if random.below(2) == 0 { &mut bytes } else { &mut frames };
-        let at =
-            usize::try_from(random.below(u64::try_from(target.len().max(1)).unwrap())).unwrap();
-        match random.below(2) {
-            0 => target.truncate(at),
-            _ => {
-                if let Some(byte) = target.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-        }
-        std::fs::write(&path, &bytes).unwrap();
-        std::fs::write(&log, &frames).unwrap();
-        if let Ok(Some(names)) = tree.asked(&format!("podman {ID}")) {
-            assert_eq!(words(&names)[0], "pod1");
-            told += 1;
-        }
-    }
-    assert!(told > 0, "the damage is such that nothing is ever told");
-}
-
 /// What a user wrote: that user's alone is looked at, and only plain files of theirs.
 #[test]
 fn a_users_containers_are_looked_for_in_that_users_home_alone() {
@@ -354,8 +199,8 @@ fn a_users_containers_are_looked_for_in_that_users_home_alone() {
     let tree = Tree::new().write(&format!("/home/ann/{docker}"), &docker_config("anns"));
     let owner = tree.owner();
     let podman = tree.path("/home/ann/.local/share/containers/storage/db.sql");
-    let database = podman_database(&podman);
-    add(&database, OTHER, "anns-too", "");
+    let database = podman::made(&podman);
+    podman::add(&database, OTHER, "anns-too", "");
     let system = format!("/var/lib/docker/containers/{OTHER}/config.v2.json");
     let tree = tree.write(&system, &docker_config("the-systems"));
     if owner == 0 {

@@ -1,0 +1,252 @@
+//! What a typed name means: the lines of a bill, and what is explained, by one rule.
+//!
+//! Words of ours come first, and no line is called like one of them ([`told_apart`]). A name is then what a
+//! page, a table or a log shows of one line: as it is, escaped or not, led by a spreadsheet's apostrophe, or cut.
+//!
+//! [`told_apart`]: crate::settlement::told_apart
+
+use std::collections::BTreeSet;
+
+use super::BillError;
+use super::table::cell_of;
+use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
+use crate::calling::listed;
+use crate::escape::{escape, printable, unescape};
+use crate::unknown::{DisputeReason, NamelessReason};
+
+/// What marks a name that was cut for a column.
+const CUT: char = '…';
+
+/// What a settlement or a line is, beside its name.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Standing {
+    /// Why it has no identity.
+    pub nameless: Option<NamelessReason>,
+    /// Named by a rule; `None` where it is no account's, or where it has no identity.
+    pub is_classified: Option<bool>,
+    /// Why its milliseconds are in doubt.
+    pub dispute: Option<DisputeReason>,
+}
+
+/// A word of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Own {
+    /// `unattributed`; with a reason, `event-lost` or `unattributed (event-lost)`.
+    Unattributed(Option<NamelessReason>),
+    /// `unclassified`.
+    Unclassified,
+    /// `disputed`; with a reason, `disputed (clock-step)`.
+    Disputed(Option<DisputeReason>),
+}
+
+impl Own {
+    fn of(word: &str) -> Option<Self> {
+        let within = |kind: &str| word.strip_prefix(kind)?.strip_prefix(" (")?.strip_suffix(')');
+        let nameless =
+            |word: &str| NamelessReason::ALL.iter().copied().find(|reason| reason.as_str() == word);
+        match word {
+            "unattributed" => return Some(Self::Unattributed(None)),
+            "unclassified" => return Some(Self::Unclassified),
+            "disputed" => return Some(Self::Disputed(None)),
+            _ => {}
+        }
+        if let Some(reason) = nameless(within("unattributed").unwrap_or(word)) {
+            return Some(Self::Unattributed(Some(reason)));
+        }
+        let reason = within("disputed")?;
+        let reason = DisputeReason::ALL.iter().copied().find(|one| one.as_str() == reason)?;
+        Some(Self::Disputed(Some(reason)))
+    }
+
+    fn holds(self, standing: Standing) -> bool {
+        match self {
+            Self::Unattributed(None) => standing.nameless.is_some(),
+            Self::Unattributed(reason) => standing.nameless == reason,
+            Self::Unclassified => standing.is_classified == Some(false),
+            Self::Disputed(None) => standing.dispute.is_some(),
+            Self::Disputed(reason) => standing.dispute == reason,
+        }
+    }
+}
+
+/// The lines and the kinds of lines that typed names mean. `K` is what tells lines apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Called<K> {
+    own: Vec<Own>,
+    lines: BTreeSet<K>,
+    /// What no line is called.
+    unknown: Vec<String>,
+}
+
+impl<K: Ord + Clone> Called<K> {
+    /// What these names mean among lines of these names, of which one line may have several.
+    ///
+    /// # Errors
+    /// [`BillError::SeveralLines`] where one was cut, and several lines begin so.
+    pub fn of(words: &[String], names: &[(String, K)]) -> Result<Self, BillError> {
+        let mut called = Self { own: Vec::new(), lines: BTreeSet::new(), unknown: Vec::new() };
+        for word in words {
+            if let Some(own) = Own::of(word) {
+                called.own.push(own);
+                continue;
+            }
+            let found = lines(word, names)?;
+            if found.is_empty() {
+                called.unknown.push(word.clone());
+            }
+            called.lines.extend(found);
+        }
+        Ok(called)
+    }
+
+    /// Whether a line or a settlement is meant.
+    #[must_use]
+    pub fn holds(&self, line: &K, standing: Standing) -> bool {
+        // What has no identity has no name either.
+        (standing.nameless.is_none() && self.lines.contains(line))
+            || self.own.iter().any(|own| own.holds(standing))
+    }
+
+    /// The first name that means nothing among these, by what is there.
+    pub(super) fn unmet<'w>(
+        &'w self,
+        words: &'w [String],
+        standings: &[Standing],
+    ) -> Option<&'w str> {
+        let is_unmet = |word: &&String| match Own::of(word) {
+            Some(own) => !standings.iter().any(|standing| own.holds(*standing)),
+            None => self.unknown.contains(word),
+        };
+        words.iter().find(is_unmet).map(String::as_str)
+    }
+}
+
+/// The lines that a name means; none where no line is called so.
+fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K>, BillError> {
+    let by = |is: &dyn Fn(&str) -> bool| -> Vec<&(String, K)> {
+        names.iter().filter(|(name, _)| is(name)).collect()
+    };
+    let of = |found: Vec<&(String, K)>| -> BTreeSet<K> {
+        found.into_iter().map(|(_, line)| line.clone()).collect()
+    };
+    let found = of(by(&|name| name == word));
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // As another form shows it, or as the bytes that it was made of.
+    let bare = |text: &str| unescape(text).trim_ascii().to_vec();
+    let (own, unquoted) = (bare(word), word.strip_prefix('\'').map(bare));
+    let mut found = by(&|name| {
+        let name_bytes = bare(name);
+        name_bytes == own
+            || is_short(name, word)
+            || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
+    });
+    if let (true, Some(begin)) = (found.is_empty(), word.trim().strip_suffix(CUT)) {
+        // Blanks at a name's ends are not to be seen on a page.
+        found = by(&|name| !begin.is_empty() && name.trim_start().starts_with(begin));
+    }
+    let lines = of(found.clone());
+    if lines.len() > 1 {
+        let shown = |(name, _): &&(String, K)| printable(name.as_bytes()).to_string();
+        return Err(BillError::SeveralLines {
+            name: escape(word.as_bytes()).to_string(),
+            known: listed(found.iter().map(shown)),
+        });
+    }
+    Ok(lines)
+}
+
+/// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
+fn is_short(name: &str, word: &str) -> bool {
+    let Some(id) = id_within(name) else { return false };
+    let kept = id.len().checked_sub(name.len().saturating_sub(word.len()));
+    let kept = kept.filter(|kept| (SHORT_ID_DIGITS..id.len()).contains(kept));
+    kept.is_some_and(|kept| with_short_id(name, kept) == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<(String, usize)> {
+        let names = [
+            "ollama",
+            r"C:\models",
+            r"a\x1bb",
+            "train-llama",
+            "train-llm",
+            "=sum",
+            "a b",
+            " led by one",
+        ];
+        names.map(str::to_owned).into_iter().zip(0..).collect()
+    }
+
+    fn meant(word: &str) -> Result<Vec<usize>, String> {
+        let called = Called::of(&[word.to_owned()], &names());
+        called.map(|called| called.lines.into_iter().collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_is_what_any_form_shows_of_it_or_the_bytes_that_it_was_made_of() {
+        for (word, line) in [
+            ("ollama", 0),
+            (r"C:\models", 1),
+            (r"C:\\models", 1),
+            (r"a\x1bb", 2),
+            ("a\u{1b}b", 2),
+            ("train-lla…", 3),
+            ("=sum", 5),
+            ("'=sum", 5),
+            (r"a\x20b", 6),
+            (" ollama ", 0),
+            (" led…", 7),
+            ("led…", 7),
+        ] {
+            assert_eq!(meant(word), Ok(vec![line]), "{word}");
+        }
+        let ids = ["3f2a9c0d1e4baaaa", "3f2a9c0d1e4bbbbb"]
+            .map(|begin| (format!("docker {begin}{}", "0".repeat(48)), begin));
+        let by_id = |word: &str| lines(word, &ids);
+        assert_eq!(by_id("docker 3f2a9c0d1e4bb"), Ok(BTreeSet::from(["3f2a9c0d1e4bbbbb"])));
+        assert_eq!(by_id(&ids[0].0), Ok(BTreeSet::from(["3f2a9c0d1e4baaaa"])));
+        assert!(by_id("docker 3f2a9c0d1e4b").unwrap_err().to_string().contains("4baaaa"));
+        assert_eq!(by_id("docker 3f2a9c0d1e4"), Ok(BTreeSet::new()));
+        for word in ["olla", "'ollama", "", "…", "nosuch…"] {
+            assert_eq!(meant(word), Ok(Vec::new()), "{word}");
+        }
+        assert_eq!(
+            meant("train-ll…").unwrap_err(),
+            "several lines of this bill are called train-ll…: train-llama, train-llm; give the whole \
+             name of one, as --format json has it"
+        );
+    }
+
+    #[test]
+    fn words_of_ours_mean_what_a_line_is_and_not_what_it_is_called() {
+        let lost = NamelessReason::EventLost;
+        let nameless = Standing { nameless: Some(lost), ..Standing::default() };
+        let program = Standing { is_classified: Some(false), ..Standing::default() };
+        let ruled = Standing { is_classified: Some(true), ..Standing::default() };
+        let stepped = Standing { dispute: Some(DisputeReason::ClockStep), ..ruled };
+        let all = [nameless, program, ruled, stepped];
+        for (word, held) in [
+            ("unattributed", [true, false, false, false]),
+            ("event-lost", [true, false, false, false]),
+            ("unattributed (event-lost)", [true, false, false, false]),
+            ("agent-down", [false; 4]),
+            ("unclassified", [false, true, false, false]),
+            ("disputed", [false, false, false, true]),
+            ("disputed (clock-step)", [false, false, false, true]),
+            ("disputed (conflict)", [false; 4]),
+            ("\"unattributed\"", [false; 4]),
+        ] {
+            let called = Called::of(&[word.to_owned()], &names()).unwrap();
+            assert_eq!(all.map(|one| called.holds(&0, one)), held, "{word}");
+        }
+        // Whatever stands there, a line without an identity has no name.
+        let called = Called::of(&["ollama".to_owned()], &names()).unwrap();
+        assert!(called.holds(&0, program) && !called.holds(&0, nameless));
+    }
+}

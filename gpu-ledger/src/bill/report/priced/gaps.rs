@@ -1,0 +1,86 @@
+//! Where prices and a bill do not meet: amounts without a price, and prices of GPUs that are not there. Each says
+//! what to do about it.
+
+use std::collections::BTreeMap;
+
+use super::{Priced, PricedLine, Unmatched, Unpriced};
+use crate::bill::Ledger;
+use crate::bill::report::UnknownLine;
+use crate::likeness::nearest;
+use crate::prices::{Meter, PriceList, WhichGpu};
+use crate::unit::GpuUuid;
+
+/// Prices of no GPU that the journal knows, each GPU that is named once.
+pub(super) fn unmatched(ledger: &Ledger, prices: &PriceList) -> Vec<Unmatched> {
+    let known = ledger.models();
+    let is_known =
+        |which: &WhichGpu| known.iter().any(|(gpu, model)| which.means(gpu, model.as_deref()));
+    let mut told: Vec<Unmatched> = Vec::new();
+    for price in prices.prices().iter().filter(|price| !is_known(&price.gpu)) {
+        let gpu = price.gpu.to_string();
+        if told.iter().any(|one| one.gpu == gpu) {
+            continue;
+        }
+        let nearest = match &price.gpu {
+            WhichGpu::Uuid(uuid) => nearest(uuid, known.iter().map(|(gpu, _)| &*gpu.0)),
+            WhichGpu::Model(name) => {
+                nearest(name, known.iter().filter_map(|(_, model)| model.as_deref()))
+            }
+        };
+        told.push(Unmatched { nearest: nearest.map(str::to_owned), line: price.line, gpu });
+    }
+    told
+}
+
+/// What of the amounts is UNKNOWN for want of a price, a sample or a weight, or as it may have been slept. What was
+/// not seen and what is in dispute have their own words on the bill.
+pub(in crate::bill::report) fn unknown(priced: &Priced) -> Vec<UnknownLine> {
+    let mut found: BTreeMap<(Unpriced, &GpuUuid, Meter), Vec<&PricedLine>> = BTreeMap::new();
+    for line in &priced.lines {
+        if let Some(
+            reason @ (Unpriced::NoPrice
+            | Unpriced::NoSamples
+            | Unpriced::Asleep
+            | Unpriced::Undivided),
+        ) = line.reason
+        {
+            found.entry((reason, &line.gpu_uuid, line.meter)).or_default().push(line);
+        }
+    }
+    let told = found.into_iter().map(|((reason, gpu, meter), lines)| UnknownLine {
+        reason: reason.as_str().to_owned(),
+        subject: format!("{} amounts by {meter} hours", lines.len()),
+        gpu: Some(gpu.clone()),
+        call: None,
+        code: None,
+        remedy: remedy(reason, meter, &lines),
+        is_evidence: false,
+    });
+    told.collect()
+}
+
+/// What would make amounts known.
+fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine]) -> Option<String> {
+    match (reason, meter) {
+        (Unpriced::NoPrice, _) => no_price(meter, lines),
+        (Unpriced::NoSamples, Meter::Memory) => Some(
+            "no recorder samples memory over time yet, so a memory price gives no amount and exit status 2; take it out \
+             of the prices for a bill without it"
+                .to_owned(),
+        ),
+        (Unpriced::Undivided, _) => {
+            Some("--share equal divides what another policy has no weights for".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The lines of TOML to add.
+fn no_price(meter: Meter, lines: &[&PricedLine]) -> Option<String> {
+    let first = lines.first()?;
+    let gpu = first.gpu_name.as_deref().unwrap_or(&first.gpu_uuid.0);
+    Some(format!(
+        "no {meter} price of {gpu:?} is in force for all of that time; add to the prices, each on a line of its own: \
+         [[price]] gpu = {gpu:?} meter = \"{meter}\" per_hour = \"…\""
+    ))
+}

@@ -1,0 +1,3 @@
+mod choice;
+mod made;
+mod pages;
