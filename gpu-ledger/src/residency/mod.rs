@@ -22,14 +22,21 @@
 //! - **iteration**: one window of one (config, context, round). **batch**: the iterations of one GPU in
 //!   one folder: one over-age sample voids all of it.
 
+pub mod claims;
+pub mod compare;
 pub mod counts;
 pub mod events;
+pub mod facts;
+pub mod methods;
 pub mod moment;
+pub mod pages;
 pub mod probe;
 pub mod sample;
 pub mod schedule;
 pub mod settings;
+pub mod show;
 pub mod spread;
+pub mod statistics;
 pub mod tally;
 pub mod timeline;
 pub mod verdict;
