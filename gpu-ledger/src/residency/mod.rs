@@ -3,6 +3,8 @@
 //! ```text
 //! schedule ─► probe (a thread per GPU) ─► samples ─► timeline ─► tally ─► verdict
 //!   when         brackets around calls      raw        points     figures    backend, data
+//!                                                        └─► statistics ─► show, compare, methods
+//!                                                             of a valid batch alone
 //! ```
 //!
 //! Purpose: device memory and utilization over time, read at a fixed period, with the age of the sample

@@ -10,7 +10,8 @@
 //!
 //! # What "differs" means
 //! The 95 % interval of the mean difference of pairs leaves out 0, **and** the p of the signed-rank test,
-//! corrected by Holm over all tests of its family in the report, is at most 0.05. Where the two opinions
+//! corrected by Holm over its family, is at most 0.05. A family is the tests of memory, or of load, in one
+//! stretch: with more tests in one, no few pairs could ever be told to differ. Where the two opinions
 //! disagree, no difference is detected. With fewer than
 //! [`super::statistics::bootstrap::N_MIN`] pairs the points speak alone.
 
@@ -162,6 +163,14 @@ pub struct Effect {
     pub method: Method,
     /// In % of the mean of A; null where that is 0.
     pub percent_of_a: Option<Fixed>,
+}
+
+impl Effect {
+    /// Whether its interval does.
+    #[must_use]
+    pub const fn leaves_out_zero(&self) -> bool {
+        self.low.value > 0 || self.high.value < 0
+    }
 }
 
 /// What Wilcoxon's test says.
@@ -367,14 +376,12 @@ fn second_opinion(differences: &[i128]) -> SecondOpinion {
     }
 }
 
-/// Holm over each family, and then what may be said.
+/// Holm over each family, and then what may be said. Rows of one family come one after another.
 fn correct(rows: &mut [Row]) {
-    for family in [Family::Memory, Family::Load] {
-        let mut opinions: Vec<&mut SecondOpinion> = rows
-            .iter_mut()
-            .filter(|row| row.family == family)
-            .filter_map(|row| row.second_opinion.as_mut())
-            .collect();
+    let alike = |row: &Row, next: &Row| (&row.scope, row.family) == (&next.scope, next.family);
+    for family in rows.chunk_by_mut(alike) {
+        let mut opinions: Vec<&mut SecondOpinion> =
+            family.iter_mut().filter_map(|row| row.second_opinion.as_mut()).collect();
         let p: Vec<f64> = opinions.iter().map(|opinion| opinion.p).collect();
         let family_size = p.len();
         for (opinion, p_holm) in opinions.iter_mut().zip(holm::adjusted(&p)) {
@@ -386,8 +393,7 @@ fn correct(rows: &mut [Row]) {
     }
     for row in rows {
         let (Some(effect), Some(opinion)) = (row.effect, row.second_opinion) else { continue };
-        let is_off_zero = effect.low.value > 0 || effect.high.value < 0;
-        row.says = if is_off_zero && opinion.p_holm <= ALPHA {
+        row.says = if effect.leaves_out_zero() && opinion.p_holm <= ALPHA {
             Says::Differs
         } else {
             Says::NoDifferenceDetected

@@ -30,7 +30,7 @@ impl Comparison {
         page.blank();
         page.line("Claims");
         for claim in self.claims.to_string().lines() {
-            page.line(&format!("  {claim}"));
+            page.wrapped(2, 4, claim);
         }
         page.finish()
     }
@@ -57,8 +57,8 @@ impl Comparison {
         page.line("How");
         let how = format!(
             "One number per iteration; B - A of each pair. Interval: 95 %, bootstrap over pairs, {DRAWS} \
-             draws, seed {}. Second opinion: Wilcoxon signed-rank, two-sided, Holm over all tests of \
-             memory and over all tests of load on this page. \"differs\": the interval leaves out 0 and \
+             draws, seed {}. Second opinion: Wilcoxon signed-rank, two-sided, Holm over the tests of \
+             memory and over those of load in each stretch. \"differs\": the interval leaves out 0 and \
              the corrected p is at most 0.05. Fewer than {N_MIN} pairs: points only. The numbers are \
              deterministic for a seed; what was measured is not.",
             self.seed
@@ -100,8 +100,8 @@ fn told(page: &mut Page, row: &Row) {
             &format!(
                 "B - A {}, 95 % interval {} to {} ({}), n {}{}",
                 signed(measure, effect.mean_difference.value),
-                signed(measure, effect.low.value),
-                signed(measure, effect.high.value),
+                plus(effect.low.value, &measure.bare(effect.low.value)),
+                plus(effect.high.value, &measure.bare(effect.high.value)),
                 effect.method.as_str(),
                 row.n,
                 percent.unwrap_or_default(),
@@ -109,7 +109,15 @@ fn told(page: &mut Page, row: &Row) {
         );
     }
     if let Some(opinion) = row.second_opinion {
-        page.wrapped(4, 8, &second(&opinion));
+        let mut said = second(&opinion);
+        if opinion.is_beyond_reach {
+            said.push_str("; so few pairs cannot reach 0.05, however much they differ");
+        } else if row.effect.is_some_and(|effect| {
+            effect.leaves_out_zero() && row.says == Says::NoDifferenceDetected
+        }) {
+            said.push_str("; the two opinions disagree");
+        }
+        page.wrapped(4, 8, &said);
     }
     if row.says == Says::PointsOnly {
         let joined = |of: &dyn Fn(&super::PairPoint) -> String| {
@@ -128,14 +136,9 @@ fn second(opinion: &SecondOpinion) -> String {
         return "Wilcoxon: no pair differs".to_owned();
     };
     let how = if opinion.is_exact { "exact" } else { "approximate" };
-    let reach = if opinion.is_beyond_reach {
-        "; so few pairs cannot reach 0.05, however much they differ"
-    } else {
-        ""
-    };
     format!(
         "Wilcoxon p {} ({how}, {n_differing} differing), Holm over {family_size} p {}; rank-biserial \
-         {correlation}{reach}",
+         {correlation}",
         short(*p),
         short(*p_holm),
     )

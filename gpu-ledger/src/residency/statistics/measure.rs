@@ -17,8 +17,6 @@ pub enum Measure {
     MemoryMean,
     /// Its peak.
     MemoryPeak,
-    /// Its 95th percentile.
-    MemoryP95,
     /// Its integral.
     Residency,
     /// Mean utilization.
@@ -54,10 +52,9 @@ impl Family {
 
 impl Measure {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::MemoryMean,
         Self::MemoryPeak,
-        Self::MemoryP95,
         Self::Residency,
         Self::UtilizationMean,
         Self::PowerMean,
@@ -71,7 +68,6 @@ impl Measure {
         match self {
             Self::MemoryMean => "memory_mean",
             Self::MemoryPeak => "memory_peak",
-            Self::MemoryP95 => "memory_p95",
             Self::Residency => "residency",
             Self::UtilizationMean => "utilization_mean",
             Self::PowerMean => "power_mean",
@@ -86,7 +82,6 @@ impl Measure {
         match self {
             Self::MemoryMean => "memory, mean",
             Self::MemoryPeak => "memory, peak",
-            Self::MemoryP95 => "memory, p95",
             Self::Residency => "residency",
             Self::UtilizationMean => "utilization, mean",
             Self::PowerMean => "power, mean",
@@ -99,7 +94,7 @@ impl Measure {
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::MemoryMean | Self::MemoryPeak | Self::MemoryP95 => "bytes",
+            Self::MemoryMean | Self::MemoryPeak => "bytes",
             Self::Residency => "GiB*s",
             Self::UtilizationMean | Self::CpuMean => "percent",
             Self::PowerMean => "W",
@@ -111,7 +106,7 @@ impl Measure {
     #[must_use]
     pub const fn digits(self) -> u32 {
         match self {
-            Self::MemoryMean | Self::MemoryPeak | Self::MemoryP95 => 0,
+            Self::MemoryMean | Self::MemoryPeak => 0,
             Self::Residency => 6,
             Self::UtilizationMean | Self::CpuMean | Self::PowerMean | Self::TemperaturePeak => 3,
         }
@@ -121,9 +116,7 @@ impl Measure {
     #[must_use]
     pub const fn family(self) -> Family {
         match self {
-            Self::MemoryMean | Self::MemoryPeak | Self::MemoryP95 | Self::Residency => {
-                Family::Memory
-            }
+            Self::MemoryMean | Self::MemoryPeak | Self::Residency => Family::Memory,
             Self::UtilizationMean | Self::PowerMean | Self::TemperaturePeak | Self::CpuMean => {
                 Family::Load
             }
@@ -149,7 +142,6 @@ impl Measure {
         match self {
             Self::MemoryMean => to(stretch.memory.mean, 1_000),
             Self::MemoryPeak => stretch.memory.peak.map(i128::from),
-            Self::MemoryP95 => stretch.memory.p95.map(i128::from),
             Self::Residency => stretch.residency_gib_s.map(|gib_s| gib_s.value),
             Self::UtilizationMean => to(stretch.utilization.mean, 1),
             // mW with three digits.
@@ -168,27 +160,35 @@ impl Measure {
         Fixed { value, digits: self.digits() }
     }
 
-    /// A number for people, with its unit: bytes as GiB.
+    /// A number for people, without its unit: bytes as GiB.
+    #[must_use]
+    pub fn bare(self, value: i128) -> String {
+        match self.family() {
+            Family::Memory if self.digits() == 0 => gib(value),
+            Family::Memory => {
+                let thousandths = rounded(value, 1_000).unwrap_or(value);
+                Fixed { value: thousandths, digits: 3 }.to_string()
+            }
+            Family::Load => self.fixed(value).to_string(),
+        }
+    }
+
+    /// A number for people, with its unit.
     #[must_use]
     pub fn show(self, value: i128) -> String {
-        let fixed = match self.unit() {
-            "bytes" => return format!("{} GiB", gib(value)),
-            "GiB*s" => Fixed { value: rounded(value, 1_000).unwrap_or(value), digits: 3 },
-            _ => self.fixed(value),
-        };
         let unit = match self.unit() {
+            "bytes" => "GiB",
             "percent" => "%",
             "GiB*s" => "GiB·s",
             "degC" => "°C",
             unit => unit,
         };
-        format!("{fixed} {unit}")
+        format!("{} {unit}", self.bare(value))
     }
 }
 
 /// Bytes in GiB with three digits.
-#[must_use]
-pub fn gib(bytes: i128) -> String {
+fn gib(bytes: i128) -> String {
     Fixed::quotient(bytes, 1 << 30, 3).map_or_else(|| "UNKNOWN".to_owned(), |gib| gib.to_string())
 }
 

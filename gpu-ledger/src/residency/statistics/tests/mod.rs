@@ -240,8 +240,15 @@ fn nothing_is_computed_of_a_void_batch() {
 
 #[test]
 fn json_has_null_where_nothing_is_known_and_integers_elsewhere() {
-    let made = Made::of(400, &[(0, 100 * MIB), (200, 300 * MIB)]);
-    let json = serde_json::to_value(made.statistics()).unwrap();
+    let mut made = Made::of(400, &[(0, 100 * MIB), (200, 300 * MIB)]);
+    made.processes = vec![vec![process(7, Some(MIB))]];
+    made.marks = vec![(BootNs(T0 + 100 * MS), "serve".to_owned())];
+    let text = crate::rendering::json(&made.statistics()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["phases"][1]["name"], "serve");
+    assert_eq!(json["phases"][1]["from_ms"].to_string(), "100.0");
+    assert_eq!(json["phases"][1]["processes"][0]["pid"], 7);
+    assert!(text.contains("\"from_ms\":100.000,"), "{text}");
     let window = &json["window"];
     assert_eq!(window["memory"]["peak"], serde_json::json!(300 * MIB));
     assert_eq!(window["temperature"]["mean"], serde_json::Value::Null);
