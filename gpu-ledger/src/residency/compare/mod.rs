@@ -31,7 +31,7 @@ pub use pairs::{Across, Observation};
 pub(super) use {admission::gate, pairs::shown, text::phase_title};
 
 use super::claims::Claims;
-use super::facts::Labels;
+use super::facts::{Extremes, Labels};
 use super::statistics::VoidBatch;
 use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
 use super::statistics::fixed::Fixed;
@@ -266,13 +266,13 @@ pub struct Comparison {
     pub claims: Claims,
 }
 
-/// Compares the iterations of two batches that were admitted.
+/// Compares the iterations of two batches that were admitted; `worst` is that of the figures of both.
 pub fn compare(
     admitted: &Admitted<'_>,
     a: &[Observation<'_>],
     b: &[Observation<'_>],
     options: Options,
-    claims: Claims,
+    worst: Extremes,
 ) -> Result<Comparison, Refusal> {
     let paired = pair(a, b, options.across)?;
     let mut rows: Vec<Row> = scopes(&paired.pairs)
@@ -298,7 +298,11 @@ pub fn compare(
         unpaired_a: paired.unpaired_a,
         unpaired_b: paired.unpaired_b,
         rows,
-        claims,
+        claims: Claims::of_valid(
+            worst.supremum,
+            worst.interval_p99,
+            admitted.a.settings.cap.max(admitted.b.settings.cap),
+        ),
     })
 }
 

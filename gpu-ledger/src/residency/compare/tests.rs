@@ -4,8 +4,7 @@ use super::{
     Across, Admitted, Comparison, Observation, Options, Refusal, Row, Says, Side, admit, compare,
 };
 use crate::rendering::json;
-use crate::residency::claims::Claims;
-use crate::residency::facts::BatchFacts;
+use crate::residency::facts::{BatchFacts, Extremes};
 use crate::residency::moment::Length;
 use crate::residency::sample::FieldName;
 use crate::residency::settings::AgeGate;
@@ -34,8 +33,12 @@ fn observed<'all>(config: &str, all: &'all [IterationStatistics]) -> Vec<Observa
     all.iter().zip(1..).map(observation).collect()
 }
 
-fn claims() -> Claims {
-    Claims::of_valid(Some(Length::of_ms(205)), Some(Length::of_ms(201)), Length::of_ms(750))
+fn worst() -> Extremes {
+    Extremes {
+        supremum: Some(Length::of_ms(205)),
+        interval_p99: Some(Length::of_ms(201)),
+        ..Extremes::default()
+    }
 }
 
 fn both<R>(then: impl FnOnce(&Admitted<'_>) -> R) -> R {
@@ -51,7 +54,7 @@ fn compared(a: &[u64], b: &[u64]) -> Comparison {
 fn of(a: &[IterationStatistics], b: &[IterationStatistics]) -> Comparison {
     both(|admitted| {
         let (a, b) = (observed("x", a), observed("x", b));
-        compare(admitted, &a, &b, Options::default(), claims()).unwrap()
+        compare(admitted, &a, &b, Options::default(), worst()).unwrap()
     })
 }
 
@@ -255,7 +258,7 @@ fn what_nobody_knows_of_either_is_said_and_a_failing_backend_too() {
     )
     .unwrap();
     let observed = observed("x", &one);
-    let all = compare(&admitted, &observed, &observed, Options::default(), claims()).unwrap();
+    let all = compare(&admitted, &observed, &observed, Options::default(), worst()).unwrap();
     assert_eq!(all.unknown_of_both, ["power limit"]);
     let page = all.page();
     assert!(page.contains("BACKEND FAIL of B: simulated"), "{page}");
@@ -274,7 +277,7 @@ fn pairs_are_made_by_labels_and_nothing_else() {
         let mut b: Vec<_> = observed("x", &b).into_iter().rev().collect();
         b[0].labels = labels("x", 9);
         let run = |a: &[Observation<'_>], b: &[Observation<'_>], across| {
-            compare(admitted, a, b, Options { across, ..Options::default() }, claims())
+            compare(admitted, a, b, Options { across, ..Options::default() }, worst())
         };
         let comparison = run(&a, &b, Across::Nothing).unwrap();
         assert_eq!(comparison.pairs, [labels("x", 1), labels("x", 2)]);
@@ -342,7 +345,7 @@ fn it_is_the_same_for_a_seed_and_says_which() {
         both(|admitted| {
             let (a, b) = (observed("x", &a), observed("x", &b));
             let options = Options { seed, ..Options::default() };
-            let comparison = compare(admitted, &a, &b, options, claims()).unwrap();
+            let comparison = compare(admitted, &a, &b, options, worst()).unwrap();
             (comparison.page(), json(&comparison).unwrap())
         })
     };

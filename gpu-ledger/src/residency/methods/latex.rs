@@ -13,7 +13,8 @@ pub(super) fn document(paragraph: &str, facts: &[(&'static str, String)]) -> Str
 /// The text, with every character that TeX acts on, or sets as another, spelled out.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    for c in text.chars() {
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
         match c {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
             '\\' => escaped.push_str("\\textbackslash{}"),
@@ -22,12 +23,11 @@ pub(super) fn escaped(text: &str) -> String {
             '<' => escaped.push_str("\\textless{}"),
             '>' => escaped.push_str("\\textgreater{}"),
             '|' => escaped.push_str("\\textbar{}"),
-            // By their numbers: their names need a package or an encoding. They are no ligatures then.
+            // By their numbers: their names need a package or an encoding.
             '"' => escaped.push_str("\\char34{}"),
-            '\'' => escaped.push_str("\\char39{}"),
             '`' => escaped.push_str("\\char96{}"),
-            // Two of these would become one longer one.
-            '-' => escaped.push_str("-{}"),
+            // Two of these would become one of another kind.
+            '-' | '\'' if characters.peek() == Some(&c) => escaped.extend([c, '{', '}']),
             c => escaped.push(c),
         }
     }
@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn nothing_that_tex_acts_on_is_left() {
-        let hostile = "\\input{/etc/passwd} $x$ 100% #1 a_b^c ~ & --flag <\"'`|> \\end{tabular}";
+        let hostile =
+            "\\input{/etc/passwd} $x$ 100% #1 a_b^c ~ & --flag ''n's <\"'`|> \\end{tabular}";
         let text = escaped(hostile);
         let mut rest = text.clone();
         for spelled in [
@@ -51,9 +52,9 @@ mod tests {
             "\\textgreater{}",
             "\\textbar{}",
             "\\char34{}",
-            "\\char39{}",
             "\\char96{}",
             "-{}",
+            "'{}",
             "\\&",
             "\\%",
             "\\$",
@@ -68,6 +69,7 @@ mod tests {
             !rest.contains(['\\', '{', '}', '$', '%', '#', '_', '^', '~', '&', '<', '"']),
             "{text}"
         );
+        assert!(text.contains("-{}-flag '{}'n's"), "{text}");
         assert!(text.starts_with("\\textbackslash{}input\\{/etc/passwd\\}"), "{text}");
     }
 }

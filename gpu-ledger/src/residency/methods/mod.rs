@@ -84,7 +84,7 @@ impl<'batch> Methods<'batch> {
             ("gate", gate(settings.age_gate).to_owned()),
             ("age max", known_ms(worst.max_sample_age)),
             ("age sup", known_ms(worst.supremum)),
-            ("interval p99", known_ms(worst.interval_p99)),
+            ("passes p99", known_ms(worst.interval_p99)),
             ("duty cycle", percent_of_ppm(worst.duty_cycle_ppm)),
             ("harness", if facts.harness_verified { "verified" } else { "unverified" }.to_owned()),
             ("n", self.figures.len().to_string()),
