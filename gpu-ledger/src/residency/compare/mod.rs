@@ -36,7 +36,7 @@ use super::statistics::VoidBatch;
 use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
 use super::statistics::fixed::Fixed;
 use super::statistics::measure::{Family, Measure};
-use super::statistics::window::{IterationStatistics, Stretch};
+use super::statistics::window::{IterationStatistics, PhaseStretch, Stretch};
 use pairs::{Pair, pair};
 use wilcoxon::signed_rank;
 
@@ -111,14 +111,16 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn of(&self, iteration: &IterationStatistics) -> Option<Stretch> {
+    fn of<'iteration>(
+        &self,
+        iteration: &'iteration IterationStatistics,
+    ) -> Option<&'iteration Stretch> {
         match self {
-            Self::Window => Some(iteration.window.clone()),
+            Self::Window => Some(&iteration.window),
             Self::Phase { name, occurrence } => {
-                let same = |phase: &&super::statistics::window::PhaseStretch| {
-                    (&phase.name, &phase.occurrence) == (name, occurrence)
-                };
-                iteration.phases.iter().find(same).map(|phase| phase.stretch.clone())
+                let same =
+                    |phase: &&PhaseStretch| (&phase.name, &phase.occurrence) == (name, occurrence);
+                iteration.phases.iter().find(same).map(|phase| &phase.stretch)
             }
         }
     }
@@ -321,7 +323,7 @@ fn scopes(pairs: &[Pair<'_>]) -> Vec<Scope> {
 }
 
 fn row(scope: &Scope, measure: Measure, pairs: &[Pair<'_>], seed: u64) -> Row {
-    let number = |side: &IterationStatistics| measure.of(&scope.of(side)?);
+    let number = |side: &IterationStatistics| measure.of(scope.of(side)?);
     let numbers: Vec<(usize, i128, i128)> = pairs
         .iter()
         .enumerate()
