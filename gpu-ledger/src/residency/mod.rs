@@ -3,6 +3,8 @@
 //! ```text
 //! schedule ─► probe (a thread per GPU) ─► samples ─► timeline ─► tally ─► verdict
 //!   when         brackets around calls      raw        points     figures    backend, data
+//!                                                        └─► statistics ─► show, compare, methods
+//!                                                             of a valid batch alone
 //! ```
 //!
 //! Purpose: device memory and utilization over time, read at a fixed period, with the age of the sample
@@ -22,16 +24,23 @@
 //! - **iteration**: one window of one (config, context, round). **batch**: the iterations of one GPU in
 //!   one folder: one over-age sample voids all of it.
 
+pub mod claims;
+pub mod compare;
 pub mod counts;
 pub mod events;
+pub mod facts;
 pub mod files;
+pub mod methods;
 pub mod moment;
+pub mod pages;
 pub mod probe;
 pub mod recorder;
 pub mod sample;
 pub mod schedule;
 pub mod settings;
+pub mod show;
 pub mod spread;
+pub mod statistics;
 pub mod tally;
 pub mod timeline;
 pub mod verdict;

@@ -1,0 +1,217 @@
+//! `methods DIR`: the paragraph that a paper says of a batch, as text and as LaTeX.
+//!
+//! Purpose: what was measured, how, and with which limits, filled with the figures of this very batch.
+//! May touch: nothing. May not: be had of a void batch; leave out a limit.
+
+mod latex;
+
+#[cfg(test)]
+mod tests;
+
+use super::claims::Claims;
+use super::compare::gate;
+use super::facts::{BatchFacts, Extremes, names, percent_of_ppm, said, watts};
+use super::moment::Length;
+use super::pages::Page;
+use super::settings::AgeGate;
+use super::statistics::bootstrap::{DRAWS, N_MIN};
+use super::statistics::{Sound, VoidBatch};
+use super::tally::Figures;
+use super::verdict::{Verdict, or_unknown};
+use crate::escape::escape;
+
+/// What the paragraph is filled with.
+#[derive(Debug)]
+pub struct Methods<'batch> {
+    facts: &'batch BatchFacts,
+    verdict: &'batch Verdict,
+    figures: &'batch [&'batch Figures],
+    seed: u64,
+}
+
+impl<'batch> Methods<'batch> {
+    /// Of a batch that is valid, with the figures of all its iterations.
+    pub fn new(
+        facts: &'batch BatchFacts,
+        verdict: &'batch Verdict,
+        figures: &'batch [&'batch Figures],
+        seed: u64,
+    ) -> Result<Self, VoidBatch> {
+        Sound::of_batch(verdict)?;
+        Ok(Self { facts, verdict, figures, seed })
+    }
+
+    /// As text, 80 columns wide: the paragraph and the facts.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut page = Page::default();
+        page.wrapped(0, 0, &self.paragraph());
+        page.blank();
+        for (name, value) in self.facts() {
+            page.fact(name, &value);
+        }
+        page.finish()
+    }
+
+    /// As LaTeX: the paragraph and a table of the facts. Needs no package.
+    #[must_use]
+    pub fn latex(&self) -> String {
+        latex::document(&self.paragraph(), &self.facts())
+    }
+
+    /// The facts to cite, each with its name.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let (facts, settings, worst) = (self.facts, &self.facts.settings, self.extremes());
+        let ms = |length: Length| format!("{length} ms");
+        let known_ms = |length: Option<Length>| length.map_or_else(|| said(None), ms);
+        let verdict = self.verdict.backend_verdict().as_str();
+        vec![
+            ("batch", said(Some(&facts.batch_id))),
+            (
+                "GPU",
+                format!("{}, {}", said(facts.gpu_name.as_deref()), said(Some(&facts.gpu_uuid.0))),
+            ),
+            ("power limit", watts(facts.power_limit_mw)),
+            ("driver", said(facts.driver.as_deref())),
+            ("kernel", said(facts.kernel.as_deref())),
+            ("recorder", format!("gpu-ledger {}", said(Some(&facts.version)))),
+            ("backend", format!("{} (verdict {verdict})", facts.backend.as_str())),
+            ("clock", "CLOCK_BOOTTIME".to_owned()),
+            ("period", ms(settings.period)),
+            ("timeline", ms(settings.timeline_period)),
+            ("cap", ms(settings.cap)),
+            ("gate", gate(settings.age_gate).to_owned()),
+            ("age max", known_ms(worst.max_sample_age)),
+            ("age sup", known_ms(worst.supremum)),
+            ("passes p99", known_ms(worst.interval_p99)),
+            ("duty cycle", percent_of_ppm(worst.duty_cycle_ppm)),
+            ("harness", if facts.harness_verified { "verified" } else { "unverified" }.to_owned()),
+            ("n", self.figures.len().to_string()),
+        ]
+    }
+
+    fn extremes(&self) -> Extremes {
+        Extremes::of(self.figures.iter().copied())
+    }
+
+    /// One paragraph without a line break.
+    #[must_use]
+    pub fn paragraph(&self) -> String {
+        let warnings = self.warnings();
+        [warnings, self.measured(), self.aged(), self.went(), self.reckoned(), self.limits()]
+            .into_iter()
+            .filter(|sentences| !sentences.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// What forbids to cite it, before anything else.
+    fn warnings(&self) -> String {
+        let mut warnings = Vec::new();
+        if !self.verdict.backend.is_empty() {
+            let reasons: Vec<&str> =
+                self.verdict.backend.iter().map(|reason| reason.as_str()).collect();
+            warnings.push(format!(
+                "NOT TO BE CITED: the backend verdict of this batch is fail ({}).",
+                reasons.join(", ")
+            ));
+        }
+        if !self.facts.harness_verified {
+            warnings.push(
+                "UNVERIFIED HARNESS: no acceptance run of the recorder passed in these surroundings."
+                    .to_owned(),
+            );
+        }
+        warnings.join(" ")
+    }
+
+    fn measured(&self) -> String {
+        let (facts, settings) = (self.facts, &self.facts.settings);
+        let programs = if facts.cli_subprocess_used {
+            "programs were run to ask the driver"
+        } else {
+            "no program was run to ask the driver"
+        };
+        format!(
+            "The state of one GPU ({}, {}) was recorded with gpu-ledger {} (backend {}, driver {}, Linux \
+             {}; {programs}). Every {} ms it read {}, one after another, each between two readings of \
+             CLOCK_BOOTTIME; a pass that overran the next deadline was followed by another at once.",
+            said(facts.gpu_name.as_deref()),
+            said(Some(&facts.gpu_uuid.0)),
+            escape(facts.version.as_bytes()),
+            facts.backend.as_str(),
+            said(facts.driver.as_deref()),
+            said(facts.kernel.as_deref()),
+            settings.period,
+            names(&facts.field_order),
+        )
+    }
+
+    fn aged(&self) -> String {
+        let (settings, worst) = (&self.facts.settings, self.extremes());
+        let gate = match settings.age_gate {
+            AgeGate::Both => "at the points and between them",
+            AgeGate::Points => "at the points alone",
+        };
+        format!(
+            "The curves have a point every {} ms that holds the newest sample which had been read by \
+             then, without interpolation and without looking ahead. The age of a sample, from before its \
+             memory was asked for, was at most {} ms at a point and {} ms between points; the cap was {} \
+             ms, held against the age {gate}, and one sample above it would have voided the whole batch.",
+            settings.timeline_period,
+            or_unknown(worst.max_sample_age),
+            or_unknown(worst.supremum),
+            settings.cap,
+        )
+    }
+
+    fn went(&self) -> String {
+        let sum = |of: fn(&Figures) -> u64| {
+            self.figures.iter().fold(0_u64, |sum, figures| sum.saturating_add(of(figures)))
+        };
+        let required = self.figures.iter().try_fold(0_u64, |sum, figures| {
+            figures.points_required.and_then(|points| sum.checked_add(points))
+        });
+        let length = self.figures.iter().try_fold(Length::default(), |sum, figures| {
+            figures.duration_ms.map(|length| sum.plus(length))
+        });
+        let required = required.map_or_else(|| said(None), |points| points.to_string());
+        let worst = self.extremes();
+        format!(
+            "The batch has n = {} iterations of together {} ms; {} of {required} points were available. \
+             {} of {} passes were catch-ups; 99 % began within {} ms of the one before, and passes took \
+             at most {} of an iteration's time.",
+            self.figures.len(),
+            or_unknown(length),
+            sum(|figures| figures.points_available),
+            sum(|figures| figures.deadlines.recovery),
+            sum(|figures| figures.gpu_probe_count),
+            or_unknown(worst.interval_p99),
+            percent_of_ppm(worst.duty_cycle_ppm),
+        )
+    }
+
+    fn reckoned(&self) -> String {
+        let (least, most) = super::sample::FieldName::Utilization
+            .source_window_ms()
+            .map_or_else(|| (said(None), said(None)), |(a, b)| (a.to_string(), b.to_string()));
+        format!(
+            "Statistics of an iteration are weighted by time; a value holds until the next point and never \
+             past the cap, and time without a value is left out and stated. Utilization is the driver's \
+             mean over its own last {least} to {most} ms; of power and temperature the driver does not \
+             state the window. The first processor reading is left out. Over iterations each contributes \
+             one number; intervals are of 95 % (bootstrap, BCa, {DRAWS} draws, seed {}), and with fewer \
+             than {N_MIN} iterations the points are given alone.",
+            self.seed
+        )
+    }
+
+    fn limits(&self) -> String {
+        let worst = self.extremes();
+        let cap = self.facts.settings.cap;
+        let claims = Claims::of_valid(worst.supremum, worst.interval_p99, cap);
+        let (proves, not) = (claims.proves.join("; "), claims.does_not_prove.join("; "));
+        format!("What this proves: {proves}. What it does not: {not}.")
+    }
+}

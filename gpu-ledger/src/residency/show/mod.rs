@@ -1,0 +1,226 @@
+//! `show DIR`: a batch on a page of text.
+//!
+//! Purpose: what was recorded, what it may be trusted for, what it cost, what it says. May touch: nothing.
+//! May not: show a statistic of a void batch, whatever it is handed.
+
+mod cost;
+mod stretch;
+
+#[cfg(test)]
+mod tests;
+
+use super::claims::Claims;
+use super::compare::{gate, shown};
+use super::facts::{BatchFacts, Extremes, Labels, names, said, watts};
+use super::moment::Length;
+use super::pages::Page;
+use super::statistics::bootstrap::{DRAWS, N_MIN, interval};
+use super::statistics::measure::Measure;
+use super::statistics::reasons;
+use super::statistics::window::IterationStatistics;
+use super::tally::Figures;
+use super::verdict::{DataVerdict, Verdict, VerdictLine, or_unknown};
+use crate::escape::escape;
+
+/// One iteration of the page.
+#[derive(Clone, Copy, Debug)]
+pub struct Iteration<'batch> {
+    /// Its number.
+    pub number: u64,
+    /// What the user calls it.
+    pub labels: &'batch Labels,
+    /// Its figures.
+    pub figures: &'batch Figures,
+    /// Its statistics, where the batch is valid.
+    pub statistics: Option<&'batch IterationStatistics>,
+}
+
+/// What the page is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'batch> {
+    /// What it was recorded with.
+    pub facts: &'batch BatchFacts,
+    /// Both verdicts.
+    pub verdict: &'batch Verdict,
+    /// Its iterations, in order.
+    pub iterations: &'batch [Iteration<'batch>],
+    /// Of the bootstrap over iterations.
+    pub seed: u64,
+}
+
+impl Shown<'_> {
+    /// The page, 80 columns wide.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = Page::default();
+        title(&mut page, self.facts, self.verdict);
+        self.recorded(&mut page);
+        self.verdicts(&mut page);
+        self.windows(&mut page);
+        cost::cost(&mut page, self.iterations);
+        if self.is_valid() {
+            for iteration in self.iterations {
+                if let Some(statistics) = iteration.statistics {
+                    stretch::iteration(&mut page, iteration, statistics);
+                }
+            }
+            self.over_iterations(&mut page);
+        }
+        page.blank();
+        page.line("Claims");
+        for claim in self.claims().to_string().lines() {
+            page.wrapped(2, 4, claim);
+        }
+        page.finish()
+    }
+
+    fn is_valid(&self) -> bool {
+        self.verdict.data_verdict() == DataVerdict::Valid
+    }
+
+    fn extremes(&self) -> Extremes {
+        Extremes::of(self.iterations.iter().map(|iteration| iteration.figures))
+    }
+
+    fn claims(&self) -> Claims {
+        let (extremes, cap) = (self.extremes(), self.facts.settings.cap);
+        if self.is_valid() {
+            Claims::of_valid(extremes.supremum, extremes.interval_p99, cap)
+        } else {
+            Claims::of_void(extremes.interval_p99, cap)
+        }
+    }
+
+    fn recorded(&self, page: &mut Page) {
+        let (facts, settings) = (self.facts, &self.facts.settings);
+        page.blank();
+        page.line("Recorded");
+        page.fact("when", &said(facts.created_wall.as_deref()));
+        let uuid = escape(facts.gpu_uuid.0.as_bytes());
+        page.fact("GPU", &format!("{}, {uuid}", said(facts.gpu_name.as_deref())));
+        page.fact("power limit", &watts(facts.power_limit_mw));
+        page.fact(
+            "with",
+            &format!(
+                "gpu-ledger {}, driver {}, kernel {}",
+                escape(facts.version.as_bytes()),
+                said(facts.driver.as_deref()),
+                said(facts.kernel.as_deref())
+            ),
+        );
+        let programs =
+            if facts.cli_subprocess_used { "PROGRAMS WERE RUN" } else { "no program was run" };
+        page.fact("backend", &format!("{}; {programs} to ask the driver", facts.backend.as_str()));
+        let (period, points) = (settings.period, settings.timeline_period);
+        page.fact("periods", &format!("probe {period} ms, timeline {points} ms"));
+        page.fact(
+            "age",
+            &format!(
+                "cap {} ms, gate {}; a lone stall of up to {} ms leaves it valid",
+                settings.cap,
+                gate(settings.age_gate),
+                settings.stall_budget()
+            ),
+        );
+        page.fact("fields", &format!("{}, in this order", names(&facts.field_order)));
+        page.fact("required", &names(&settings.required_fields));
+        let harness = if facts.harness_verified {
+            "verified by an acceptance run"
+        } else {
+            "UNVERIFIED HARNESS: no acceptance run passed in these surroundings"
+        };
+        page.fact("harness", harness);
+        let clock = said(facts.clock_sync.as_deref());
+        page.fact("clock", &format!("CLOCK_BOOTTIME; wall clock: {clock}"));
+        if let Some(command) = &facts.command {
+            page.fact("command", &said(Some(command)));
+        }
+    }
+
+    fn verdicts(&self, page: &mut Page) {
+        let extremes = self.extremes();
+        let line = VerdictLine {
+            verdict: self.verdict,
+            max_sample_age: extremes.max_sample_age,
+            supremum: extremes.supremum,
+            cap: self.facts.settings.cap,
+        };
+        page.blank();
+        page.line("Verdicts");
+        page.wrapped(2, 4, &line.to_string());
+    }
+
+    fn windows(&self, page: &mut Page) {
+        page.blank();
+        page.line("Iterations (ms)");
+        page.line("   #         points         length    age max    age sup   samples  recoveries");
+        for iteration in self.iterations {
+            let figures = iteration.figures;
+            let required =
+                figures.points_required.map_or_else(|| "?".to_owned(), |all| all.to_string());
+            let points = format!("{}/{required}", figures.points_available);
+            let row = format!(
+                "{:>4} {points:>14} {:>14} {:>10} {:>10} {:>9} {:>11}",
+                iteration.number,
+                or_unknown(figures.duration_ms),
+                or_unknown(figures.max_sample_age_ms),
+                or_unknown(figures.max_sample_age_sup_ms),
+                figures.gpu_sample_count,
+                figures.deadlines.recovery,
+            );
+            page.line(&row);
+            page.line(&format!("        {}", shown(iteration.labels)));
+            if figures.wall_clock_step_ms > Length::default() {
+                let step = figures.wall_clock_step_ms;
+                page.line(&format!("        wall clock stepped by {step} ms: ages are unchanged"));
+            }
+            if figures.stopped_early {
+                page.line("        stopped early");
+            }
+        }
+    }
+
+    /// One number per iteration, with how sure one may be of their mean.
+    fn over_iterations(&self, page: &mut Page) {
+        let all = self.iterations.iter().filter_map(|iteration| iteration.statistics);
+        let all: Vec<&IterationStatistics> = all.collect();
+        if all.len() < 2 {
+            return;
+        }
+        page.blank();
+        page.line(&format!(
+            "Over iterations (95 % interval by bootstrap, {DRAWS} draws, seed {}; fewer than {N_MIN}: \
+             points)",
+            self.seed
+        ));
+        for measure in Measure::ALL {
+            let values: Vec<i128> =
+                all.iter().filter_map(|statistics| measure.of(&statistics.window)).collect();
+            let title = format!("{} (n {})", measure.title(), values.len());
+            let told = match interval(&values, self.seed) {
+                _ if values.is_empty() => "UNKNOWN".to_owned(),
+                Some(told) => format!(
+                    "mean {}, {} to {} ({})",
+                    measure.show(told.mean),
+                    measure.show(told.low),
+                    measure.show(told.high),
+                    told.method.as_str()
+                ),
+                None => values.iter().map(|one| measure.show(*one)).collect::<Vec<_>>().join(", "),
+            };
+            page.wrapped(2, 6, &format!("{title}: {told}"));
+        }
+    }
+}
+
+/// The first lines: whatever forbids to use the batch stands above its name.
+fn title(page: &mut Page, facts: &BatchFacts, verdict: &Verdict) {
+    if !verdict.data.is_empty() {
+        page.wrapped(0, 2, &format!("VOID: {}", reasons(&verdict.data)));
+    }
+    if !verdict.backend.is_empty() {
+        let reasons: Vec<&str> = verdict.backend.iter().map(|reason| reason.as_str()).collect();
+        page.wrapped(0, 2, &format!("BACKEND FAIL: {}", reasons.join(", ")));
+    }
+    page.wrapped(0, 2, &format!("residency batch {}", escape(facts.batch_id.as_bytes())));
+}
