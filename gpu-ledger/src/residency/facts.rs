@@ -1,7 +1,6 @@
 //! What reports say of a batch besides its curves: the part of its manifest that they need.
 
-use serde::Serialize;
-
+pub use super::events::Labels;
 use super::moment::Length;
 use super::sample::FieldName;
 use super::settings::Settings;
@@ -45,17 +44,6 @@ pub struct BatchFacts {
     pub clock_sync: Option<String>,
     /// The command that was recorded, as it may be shown; `None`: there was none.
     pub command: Option<String>,
-}
-
-/// What the user calls an iteration: of one (config, context, round) there is one.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
-pub struct Labels {
-    /// How the system under test was set up.
-    pub config: Option<String>,
-    /// What it was given to do.
-    pub context: Option<String>,
-    /// The how many-th time.
-    pub round: Option<String>,
 }
 
 /// The worst of all iterations of a batch, or of two.

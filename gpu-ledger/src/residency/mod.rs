@@ -34,6 +34,7 @@ pub mod methods;
 pub mod moment;
 pub mod pages;
 pub mod probe;
+pub mod reading;
 pub mod recorder;
 pub mod sample;
 pub mod schedule;

@@ -36,7 +36,7 @@ impl Mark {
             .into());
         }
         for batch in &batches {
-            mark(batch, &self.name, at)?;
+            mark(batch, at, &self.name)?;
         }
         Ok(0)
     }

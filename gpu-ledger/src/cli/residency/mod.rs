@@ -2,6 +2,7 @@
 
 mod mark;
 mod record;
+mod show;
 mod verify;
 
 use std::path::PathBuf;
@@ -24,6 +25,12 @@ enum Command {
     Mark(mark::Mark),
     /// Prove a batch: every figure and both verdicts made again from its raw samples, byte for byte
     Verify(verify::Verify),
+    /// Print what a batch says: verdicts, figures, the probe's own cost, statistics of each phase
+    Show(show::Show),
+    /// Compare the iterations of two batches, without ranking them
+    Compare(show::Compare),
+    /// Print the paragraph for a paper: what was measured, how, with which limits
+    Methods(show::Methods),
 }
 
 impl Residency {
@@ -37,6 +44,9 @@ impl Residency {
             Command::Record(record) => record.run(nvml_library, clock),
             Command::Mark(mark) => mark.run(&clock),
             Command::Verify(verify) => verify.run(),
+            Command::Show(show) => show.run(),
+            Command::Compare(compare) => compare.run(),
+            Command::Methods(methods) => methods.run(),
         }
     }
 }

@@ -85,8 +85,8 @@ pub(super) struct Record {
     #[arg(long, value_name = "NAME")]
     context: Vec<String>,
     /// Label of the round; given again, CMD runs for each (GPU_LEDGER_ROUND)
-    #[arg(long, value_name = "N", conflicts_with = "rounds")]
-    round: Vec<u64>,
+    #[arg(long, value_name = "NAME", conflicts_with = "rounds")]
+    round: Vec<String>,
     /// So many rounds, numbered from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=9_999))]
     rounds: Option<u64>,
@@ -174,17 +174,16 @@ impl Record {
             }
             labels.iter().cloned().map(Some).collect()
         };
-        let rounds: Vec<Option<u64>> = match self.rounds {
-            Some(rounds) => (1..=rounds).map(Some).collect(),
-            None if self.round.is_empty() => vec![None],
-            None => self.round.iter().copied().map(Some).collect(),
+        let rounds = match self.rounds {
+            Some(rounds) => (1..=rounds).map(|round| Some(round.to_string())).collect(),
+            None => or_none(&self.round),
         };
         let mut iterations = Vec::new();
         for config in or_none(&self.config) {
             for context in or_none(&self.context) {
                 for round in &rounds {
                     let (config, context) = (config.clone(), context.clone());
-                    iterations.push(Labels { config, context, round: *round });
+                    iterations.push(Labels { config, context, round: round.clone() });
                 }
             }
             if iterations.len() > ITERATIONS_MAX {

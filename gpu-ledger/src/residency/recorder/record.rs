@@ -295,7 +295,7 @@ fn environment(folders: &OsString, labels: &Labels) -> Vec<(&'static str, OsStri
     let labels = [
         ("GPU_LEDGER_CONFIG", labels.config.clone()),
         ("GPU_LEDGER_CONTEXT", labels.context.clone()),
-        ("GPU_LEDGER_ROUND", labels.round.map(|round| round.to_string())),
+        ("GPU_LEDGER_ROUND", labels.round.clone()),
     ];
     let labels = labels.into_iter().filter_map(|(name, label)| Some((name, label?.into())));
     labels.chain([(BATCHES_VARIABLE, folders.clone())]).collect()
@@ -351,7 +351,7 @@ fn acceptance_line(report: &BatchReport) -> String {
     format!(
         "ACCEPTANCE points={}/{} samples={} max_sample_age_ms={} sup_ms={} cap_ms={} recoveries={} -> {came_to}",
         summary.points_available,
-        summary.points_required,
+        or_unknown_count(summary.points_required),
         summary.gpu_sample_count,
         or_unknown(summary.max_sample_age_ms),
         or_unknown(summary.max_sample_age_sup_ms),

@@ -12,7 +12,6 @@ mod tests;
 use super::claims::Claims;
 use super::compare::{gate, shown};
 use super::facts::{BatchFacts, Extremes, Labels, names, said, watts};
-use super::moment::Length;
 use super::pages::Page;
 use super::statistics::bootstrap::{DRAWS, N_MIN, interval};
 use super::statistics::measure::Measure;
@@ -143,7 +142,7 @@ impl Shown<'_> {
             verdict: self.verdict,
             max_sample_age: extremes.max_sample_age,
             supremum: extremes.supremum,
-            cap: self.facts.settings.cap,
+            cap: Some(self.facts.settings.cap),
         };
         page.blank();
         page.line("Verdicts");
@@ -170,8 +169,7 @@ impl Shown<'_> {
             );
             page.line(&row);
             page.line(&format!("        {}", shown(iteration.labels)));
-            if figures.wall_clock_step_ms > Length::default() {
-                let step = figures.wall_clock_step_ms;
+            if let Some(step) = figures.wall_clock_step_ms.filter(|step| step.0 > 0) {
                 page.line(&format!("        wall clock stepped by {step} ms: ages are unchanged"));
             }
             if figures.stopped_early {

@@ -78,7 +78,7 @@ impl Made {
                     processes: self.processes.get(k).map(|list| reading(landed - MS, list.clone())),
                     memory: reading(
                         landed,
-                        DeviceMemory { used_bytes: *used, total_bytes: 1 << 37 },
+                        DeviceMemory { used_bytes: *used, total_bytes: 1 << 37, reserved_bytes: None },
                     ),
                 },
             )
