@@ -169,7 +169,8 @@ impl Driver {
         let (path, only) = (options.library.clone(), before.only.clone());
         let by_address = only.is_some();
         let (library, facts, gpus) =
-            off_thread(&options, move |calls| open(path.as_deref(), only.as_deref(), calls)).await??;
+            off_thread(&options, move |calls| open(path.as_deref(), only.as_deref(), calls))
+                .await??;
         let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
         let mut workers = BTreeMap::new();

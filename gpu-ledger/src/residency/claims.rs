@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::facts::Extremes;
 use super::moment::Length;
 use super::verdict::or_unknown;
 
@@ -17,30 +18,31 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Of a valid batch with this supremum of the age, 99th percentile of the interval between two passes,
-    /// and cap.
+    /// Of a valid batch whose iterations came to no worse than this, with its cap.
     #[must_use]
-    pub fn of_valid(
-        max_sample_age_sup: Option<Length>,
-        effective_interval_p99: Option<Length>,
-        cap: Length,
-    ) -> Self {
-        let proves = max_sample_age_sup.map(|supremum| {
-            format!("each value was read within {supremum} ms of the instant it is drawn at")
+    pub fn of_valid(worst: &Extremes, cap: Length) -> Self {
+        let proves = worst.supremum.map(|supremum| {
+            format!(
+                "each value of device memory was read within {supremum} ms of the instant it is drawn at, and \
+                 every other field of its pass at most {} ms before it",
+                or_unknown(worst.pass_max)
+            )
         });
-        Self { proves: proves.into_iter().collect(), ..Self::of_void(effective_interval_p99, cap) }
+        Self { proves: proves.into_iter().collect(), ..Self::of_void(worst, cap) }
     }
 
     /// Of a void one: it proves nothing.
     #[must_use]
-    pub fn of_void(effective_interval_p99: Option<Length>, cap: Length) -> Self {
-        let interval = or_unknown(effective_interval_p99);
+    pub fn of_void(worst: &Extremes, cap: Length) -> Self {
+        let interval = or_unknown(worst.interval_p99);
         let does_not_prove = vec![
             "that one configuration is to be preferred to another".to_owned(),
             format!("that events shorter than {interval} ms are visible"),
             format!(
                 "anything about the GPU by its cap: {cap} ms is a trade-off, not its behaviour"
             ),
+            "that utilization is of its instant: the driver's own window, 167 to 1000 ms, lies behind it"
+                .to_owned(),
         ];
         Self { proves: Vec::new(), does_not_prove }
     }

@@ -53,6 +53,8 @@ pub struct Extremes {
     pub max_sample_age: Option<Length>,
     /// The greatest supremum between points.
     pub supremum: Option<Length>,
+    /// The longest pass over the fields.
+    pub pass_max: Option<Length>,
     /// The greatest 99th percentile of the time from one pass to the next.
     pub interval_p99: Option<Length>,
     /// The greatest share of the window that passes took, in millionths.
@@ -67,6 +69,7 @@ impl Extremes {
             // An unknown is less than any length, and so never hides one.
             max_sample_age: worst.max_sample_age.max(figures.max_sample_age_ms),
             supremum: worst.supremum.max(figures.max_sample_age_sup_ms),
+            pass_max: worst.pass_max.max(figures.probe_duration_ms.max),
             interval_p99: worst.interval_p99.max(figures.effective_interval_ms.p99),
             duty_cycle_ppm: worst.duty_cycle_ppm.max(figures.probe_duty_cycle_ppm),
         })

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::events::{Event, Labels};
 use super::facts::{BatchFacts, Extremes};
-use super::files::{ClockSyncState, Derived, EVENTS, FilesError, Iteration, Manifest, Rows, check, derive, marks};
+use super::files::{
+    ClockSyncState, Derived, EVENTS, FilesError, Iteration, Manifest, Rows, check, derive, marks,
+};
 use super::statistics::Sound;
 use super::statistics::people::People;
 use super::statistics::phases::Phases;
@@ -67,10 +69,8 @@ impl Read {
     /// Proves the batch in `folder`, and reads it.
     pub fn of(folder: &Path) -> Result<Self, ReadError> {
         let checked = check(folder);
-        let not_as_recorded = |problem: String| ReadError::NotAsRecorded {
-            path: folder.to_path_buf(),
-            problem,
-        };
+        let not_as_recorded =
+            |problem: String| ReadError::NotAsRecorded { path: folder.to_path_buf(), problem };
         if let Some(finding) = checked.report.findings.first() {
             return Err(not_as_recorded(format!("{}: {}", finding.file, finding.problem)));
         }

@@ -15,7 +15,8 @@ use std::mem::size_of;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
-    nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessesUtilizationInfo_v1_t, nvmlReturn_t,
+    nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessesUtilizationInfo_v1_t,
+    nvmlReturn_t,
 };
 
 /// `nvmlAccountingStats_v2_t` of nvml.h 13.5 (driver 610 on). It has no version word; `pid` goes in.

@@ -26,7 +26,8 @@ impl Mark {
         let mut batches = self.batches;
         if batches.is_empty() {
             let named = variable().unwrap_or_default();
-            batches = std::env::split_paths(&named).filter(|path| *path != PathBuf::new()).collect();
+            batches =
+                std::env::split_paths(&named).filter(|path| *path != PathBuf::new()).collect();
         }
         if batches.is_empty() {
             return Err(Usage(format!(

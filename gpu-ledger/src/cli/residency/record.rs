@@ -28,9 +28,11 @@ enum Preset {
 }
 
 #[derive(Args, Debug)]
-#[command(override_usage = "gpu-ledger residency record --out DIR [OPTIONS] -- CMD [ARGUMENT]...\n       \
+#[command(
+    override_usage = "gpu-ledger residency record --out DIR [OPTIONS] -- CMD [ARGUMENT]...\n       \
                             gpu-ledger residency record --out DIR [OPTIONS] --duration DURATION\n       \
-                            gpu-ledger residency record --out DIR [OPTIONS] --acceptance")]
+                            gpu-ledger residency record --out DIR [OPTIONS] --acceptance"
+)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true)
     .args(["duration", "cmd", "acceptance"]))]
 #[command(after_help = EXIT_STATUS)]

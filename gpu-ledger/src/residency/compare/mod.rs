@@ -300,11 +300,7 @@ pub fn compare(
         unpaired_a: paired.unpaired_a,
         unpaired_b: paired.unpaired_b,
         rows,
-        claims: Claims::of_valid(
-            worst.supremum,
-            worst.interval_p99,
-            admitted.a.settings.cap.max(admitted.b.settings.cap),
-        ),
+        claims: Claims::of_valid(&worst, admitted.a.settings.cap.max(admitted.b.settings.cap)),
     })
 }
 

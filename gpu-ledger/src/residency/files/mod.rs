@@ -14,7 +14,6 @@
 //! link there, hold a window in memory, drop a row without counting it, trust a derived file.
 
 mod batch;
-mod claims;
 mod csv;
 mod derive;
 mod error;
@@ -34,7 +33,6 @@ mod whole;
 pub(crate) mod tests;
 
 pub use batch::{Batch, BatchReport, IterationReport, IterationWriter};
-pub use claims::Claims;
 pub use derive::{CommandStatus, CpuFigures, CurvePoint, Derived, derive};
 pub use error::FilesError;
 pub use iteration::Iteration;

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::claims::Claims;
 use super::error::FilesError;
 use super::iteration::Iteration;
 use super::manifest::Manifest;
 use super::seed::Seed;
 use super::whole::pretty;
 use super::{SCHEMA_VERSION, iteration_folder};
+use crate::residency::claims::Claims;
+use crate::residency::facts::Extremes;
 use crate::residency::moment::Length;
 use crate::residency::tally::Figures;
 use crate::residency::verdict::{
@@ -140,7 +141,7 @@ impl Summary {
             backend_verdict: verdict.backend_verdict(),
             data_verdict: verdict.data_verdict(),
             accepted: verdict.accepted(),
-            claims: Claims::of(manifest, iterations, verdict.accepted()),
+            claims: claims_of(manifest, iterations, verdict.accepted()),
             backend_reasons: verdict.backend,
             void_reasons: verdict.data,
             sha256: hashes(iterations),
@@ -188,4 +189,15 @@ fn hashes(iterations: &[Iteration]) -> BTreeMap<String, String> {
         files.map(|(name, hash)| (format!("{folder}/{name}"), hash.clone())).collect::<Vec<_>>()
     };
     iterations.iter().flat_map(files).collect()
+}
+
+/// What a batch proves, with the figures of its windows; one that is not accepted, nothing.
+pub(super) fn claims_of(
+    manifest: &Manifest,
+    iterations: &[Iteration],
+    is_accepted: bool,
+) -> Claims {
+    let derived = iterations.iter().filter_map(|iteration| iteration.derived.as_ref());
+    let (worst, cap) = (Extremes::of(derived.map(|one| &one.figures)), manifest.settings.cap);
+    if is_accepted { Claims::of_valid(&worst, cap) } else { Claims::of_void(&worst, cap) }
 }

@@ -73,7 +73,8 @@ impl Progress {
         let before = self.lanes.iter().map(|lane| lane.before).min().flatten();
         let age = before.and_then(|before| now.since(before)).map(Length);
         let age = age.map_or_else(|| "none yet".to_owned(), |age| format!("{} ms", whole_ms(age)));
-        let recoveries = self.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(lane.recoveries));
+        let recoveries =
+            self.lanes.iter().fold(0_u64, |sum, lane| sum.saturating_add(lane.recoveries));
         format!("{time} · age {age} of {} · recoveries {recoveries}", whole_ms(self.cap))
     }
 }
@@ -94,8 +95,12 @@ mod tests {
         let s = 1_000_000_000;
         let mut progress = Progress::new(2, Length::of_ms(750), Some(Length::of_ms(60_000)));
         let now = BootNs(100 * s);
-        assert_eq!(progress.line(now), "waiting for the first sample · age none yet of 750 · recoveries 0");
-        let lane = |before| Lane { t0: Some(BootNs(90 * s)), before: Some(BootNs(before)), recoveries: 2 };
+        assert_eq!(
+            progress.line(now),
+            "waiting for the first sample · age none yet of 750 · recoveries 0"
+        );
+        let lane =
+            |before| Lane { t0: Some(BootNs(90 * s)), before: Some(BootNs(before)), recoveries: 2 };
         progress.lanes = vec![lane(99 * s), lane(99 * s + 900_000_000)];
         assert_eq!(progress.line(now), "50 s left · age 1000 ms of 750 · recoveries 4");
         progress.begin();

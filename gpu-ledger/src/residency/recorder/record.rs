@@ -275,8 +275,7 @@ async fn iterations(
             backend,
             commands: &commands,
         };
-        let (endings, outcome) =
-            window::run(&plan, library, lanes, people, &mut progress).await?;
+        let (endings, outcome) = window::run(&plan, library, lanes, people, &mut progress).await?;
         last = outcome;
         let mut is_void = false;
         for ending in endings {

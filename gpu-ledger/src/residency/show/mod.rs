@@ -84,9 +84,9 @@ impl Shown<'_> {
     fn claims(&self) -> Claims {
         let (extremes, cap) = (self.extremes(), self.facts.settings.cap);
         if self.is_valid() {
-            Claims::of_valid(extremes.supremum, extremes.interval_p99, cap)
+            Claims::of_valid(&extremes, cap)
         } else {
-            Claims::of_void(extremes.interval_p99, cap)
+            Claims::of_void(&extremes, cap)
         }
     }
 

@@ -101,7 +101,8 @@ impl Paced {
     }
 
     fn memory(&mut self, latency: u64) -> Reading<DeviceMemory> {
-        let value = DeviceMemory { used_bytes: 1 << 30, total_bytes: 8 << 30, reserved_bytes: None };
+        let value =
+            DeviceMemory { used_bytes: 1 << 30, total_bytes: 8 << 30, reserved_bytes: None };
         let mut reading = self.ask("memory", latency, value);
         let status = self.memory_status.get(self.passes).copied().unwrap_or(Status::Ok);
         if status != Status::Ok {

@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
-use super::claims::Claims;
 use super::error::FilesError;
 use super::iteration::Iteration;
 use super::manifest::{Manifest, ManifestStatus, is_batch_id};
 use super::marks::marks;
 use super::seed::Said;
-use super::summary::Summary;
+use super::summary::{Summary, claims_of};
 use super::sums::{self, Hashes};
 use super::whole::{read, sha256};
 use super::{ITERATIONS, ITERATIONS_MAX, MANIFEST, MARKS, SUMMARY, SUMS, iteration_folder};
@@ -288,7 +287,7 @@ impl Verifier<'_> {
         let as_recorded =
             if self.findings.is_empty() { has_sums.then_some(true) } else { Some(false) };
         let accepted = verdict.accepted() && as_recorded == Some(true);
-        let claims = manifest.map(|manifest| Claims::of(manifest, iterations, accepted));
+        let claims = manifest.map(|manifest| claims_of(manifest, iterations, accepted));
         VerifyReport {
             folder: self.folder.to_path_buf(),
             batch_id: manifest.map(|manifest| manifest.batch_id.clone()),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::residency::claims::Claims;
 use crate::residency::files::Labels;
-use crate::residency::files::claims::Claims;
 use crate::residency::moment::Length;
 use crate::residency::verdict::{
     BackendReason, BackendVerdict, DataVerdict, Verdict, VerdictLine, Void,

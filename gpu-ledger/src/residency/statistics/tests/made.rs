@@ -78,7 +78,11 @@ impl Made {
                     processes: self.processes.get(k).map(|list| reading(landed - MS, list.clone())),
                     memory: reading(
                         landed,
-                        DeviceMemory { used_bytes: *used, total_bytes: 1 << 37, reserved_bytes: None },
+                        DeviceMemory {
+                            used_bytes: *used,
+                            total_bytes: 1 << 37,
+                            reserved_bytes: None,
+                        },
                     ),
                 },
             )
