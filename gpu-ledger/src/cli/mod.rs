@@ -31,6 +31,7 @@ use self::bill::Bill;
 use self::trace::Trace;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
+use crate::calling::NoSuchGpu;
 use crate::clock::Clock;
 use crate::daemon::LogFilter;
 use crate::mode::ModeError;
@@ -141,6 +142,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "gpu-ledger: {error:#}");
             let is_usage = error.is::<Usage>()
+                || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);

@@ -95,6 +95,9 @@ pub(super) struct Record {
     /// What to do when an iteration is void, which voids the batch
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     on_void: OnVoid,
+    /// Name processes by procfs alone, without watching process events
+    #[arg(long)]
+    no_events: bool,
     /// Under sudo, run CMD as root instead of as the user who called sudo
     #[arg(long)]
     as_root: bool,
@@ -132,6 +135,7 @@ impl Record {
             gpus: self.gpus,
             acceptance: self.acceptance,
             on_void: self.on_void,
+            events: !self.no_events,
             argv: self.cmd,
             verifications: verifications(),
             call_deadline: self.call_deadline,

@@ -60,6 +60,8 @@ pub struct RecordOptions {
     pub iterations: Vec<Labels>,
     /// What to do when one is void.
     pub on_void: OnVoid,
+    /// Whether processes are named by their events, where those can be watched.
+    pub events: bool,
     /// Whether this is the acceptance run.
     pub acceptance: bool,
     /// The user's command; empty: none.
@@ -118,7 +120,12 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
         }
     }
     let may_look = in_initial_pid_namespace().is_ok_and(|is_initial| is_initial);
-    let (mut people, why_not) = People::watch(options.clock.clone(), may_look);
+    let clock = options.clock.clone();
+    let (mut people, why_not) = if options.events {
+        People::watch(clock, may_look)
+    } else {
+        (People::of_procfs(clock, may_look), None)
+    };
     if let Some(why) = why_not {
         complain(&format!("names come from procfs, while a process lives: {why}"));
     }

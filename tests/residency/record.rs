@@ -1,0 +1,191 @@
+//! What a recording leaves: points, names, phases, verdicts, and no process but the user's.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use crate::privilege::can_trace;
+use crate::recorded::{batches, json, recorder, residency, rows, runs, text, verified};
+use crate::support::{Sim, poll};
+
+#[test]
+fn t19_the_acceptance_run_has_all_its_points_and_a_simulation_never_passes() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let output = recorder(&sim, &["--acceptance"]).output().unwrap();
+    let page = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{page}{}", text(&output.stderr));
+    let last = page.lines().last().unwrap();
+    assert!(last.starts_with("ACCEPTANCE points=41/41 samples="), "{last}");
+    assert!(last.contains(" cap_ms=750 "), "{last}");
+    assert!(last.ends_with("-> NOT VERIFIED (backend fail, data valid: simulated)"), "{last}");
+    let batch = batches(&sim).pop().unwrap();
+    let found = verified(&batch);
+    assert_eq!((&found["data_verdict"], &found["as_recorded"]), (&"valid".into(), &true.into()));
+    assert_eq!(found["backend_verdict"], "fail");
+    // Nothing of it stands for later batches.
+    assert_eq!(json(&batch.join("manifest.json"))["harness_verified"], false);
+}
+
+#[test]
+fn each_gpu_has_a_batch_of_its_own_and_each_label_an_iteration() {
+    let sim = Sim::start(&["--gpus", "2"]);
+    let words = ["--config", "a", "--config", "b", "--rounds", "2", "--", "sh", "-c"];
+    let mut command = recorder(&sim, &words);
+    command.arg("echo $GPU_LEDGER_CONFIG/$GPU_LEDGER_ROUND; sleep 0.3");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("a/1\na/2\nb/1\nb/2\n"), "{}", text(&output.stdout));
+    let batches = batches(&sim);
+    assert_eq!(batches.len(), 2);
+    for batch in batches {
+        let summary = json(&batch.join("summary.json"));
+        assert_eq!(summary["iterations_total"], 4);
+        let labels = json(&batch.join("iterations/0003/iteration.json"))["labels"].clone();
+        assert_eq!((&labels["config"], &labels["round"]), (&"b".into(), &"1".into()));
+    }
+}
+
+#[test]
+fn processes_have_names_and_phases_begin_where_they_are_marked() {
+    let test = "record::processes_have_names_and_phases_begin_where_they_are_marked";
+    if !can_trace(test) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let product = env!("CARGO_BIN_EXE_gpu-ledger");
+    let job = crate::support::built().program.display().to_string();
+    let script = format!(
+        "{product} residency mark load; {job} work --gpu 0 --ms 900 --mem-mib 512; {product} residency mark rest; \
+         sleep 0.5"
+    );
+    let output = recorder(&sim, &["--", "sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let batch = batches(&sim).pop().unwrap();
+    let events = rows(&batch, "0001", "events.jsonl");
+    let named: Vec<_> = events.iter().filter(|event| event["event"] == "process").collect();
+    assert!(
+        named.iter().any(|event| event["program"] == "nvsim" && event["basis"] == "exec"),
+        "{named:?}"
+    );
+    let page = residency(&["show", batch.to_str().unwrap()]);
+    let page = text(&page.stdout);
+    for part in ["load", "rest", "nvsim", "no program was run", "does not prove"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let paragraph = residency(&["methods", batch.to_str().unwrap()]);
+    assert!(text(&paragraph.stdout).contains("200.000 ms"), "{}", text(&paragraph.stdout));
+    // A batch that is closed takes no phase any more.
+    let late = residency(&["mark", "late", "--batch", batch.to_str().unwrap()]);
+    assert_eq!(late.status.code(), Some(1));
+}
+
+#[test]
+fn t7_the_recorder_starts_no_program() {
+    let test = "record::t7_the_recorder_starts_no_program";
+    if !can_trace(test) {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    // T9: a program that stands where the driver's own would is never run.
+    let bin = sim.folder().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let ran = sim.folder().join("ran");
+    let fake = bin.join("nvidia-smi");
+    std::fs::write(&fake, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
+    std::fs::set_permissions(&fake, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let report = sim.folder().join("trace.json");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    command.arg("--nvml-library").arg(sim.library()).args(["trace", "--json", "--output"]);
+    command.arg(&report).args(["--settle-timeout", "1s", "--", env!("CARGO_BIN_EXE_gpu-ledger")]);
+    command.arg("--nvml-library").arg(sim.library());
+    command
+        .args(["residency", "record", "--no-events", "--duration", "1s", "--out"])
+        .arg(runs(&sim));
+    let output = command.env("NVSIM_SOCKET", sim.socket()).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let report = json(&report);
+    let processes = report["command"]["processes"].as_array().unwrap();
+    let executed: Vec<_> =
+        processes.iter().map(|process| process["program"].as_str().unwrap_or("")).collect();
+    assert!(executed.iter().all(|program| *program == "gpu-ledger"), "{executed:?}");
+    assert_eq!(processes.len(), 1, "{processes:?}");
+    assert!(!ran.exists());
+    let batch = batches(&sim).pop().unwrap();
+    assert_eq!(json(&batch.join("summary.json"))["gpu_cli_subprocess_used"], false);
+}
+
+#[test]
+fn without_rights_and_without_events_it_records_the_same() {
+    let test = "record::without_rights_and_without_events_it_records_the_same";
+    if !rustix::process::geteuid().is_root() {
+        crate::support::skip(test, "not root: another user cannot be taken");
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let everybody = PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(sim.folder(), everybody).unwrap();
+    std::fs::set_permissions(sim.socket(), PermissionsExt::from_mode(0o777)).unwrap();
+    let plain = recorder(&sim, &["--duration", "1s"]);
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(plain.get_program()).args(plain.get_args()).env("NVSIM_SOCKET", sim.socket());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("names come from procfs"), "{}", text(&output.stderr));
+    assert_eq!(verified(&batches(&sim).pop().unwrap())["data_verdict"], "valid");
+}
+
+#[test]
+fn a_window_that_is_ended_early_is_a_shorter_one() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let mut child = recorder(&sim, &["--duration", "1h"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let samples = poll("samples are written", || {
+        let batch = std::fs::read_dir(runs(&sim)).ok()?.next()?.ok()?.path();
+        let path = batch.join("iterations/0001/samples.jsonl");
+        (std::fs::metadata(&path).ok()?.len() > 0).then_some(path)
+    });
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let batch = samples.ancestors().nth(3).unwrap();
+    let iteration = json(&batch.join("iterations/0001/iteration.json"));
+    assert_eq!(iteration["stopped_early"], true);
+    assert_eq!(iteration["points_available"], iteration["points_required"]);
+    assert_eq!(verified(batch)["data_verdict"], "valid");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_before_anything_is() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let duration = ["--duration", "1s"];
+    for (words, names) in [
+        (vec!["--period", "0s"], "--period"),
+        (vec!["--period", "-1s"], "--period"),
+        (vec!["--period", "NaN"], "--period"),
+        (vec!["--period", "1e400"], "--period"),
+        (vec!["--period", "250"], "--period"),
+        (vec!["--period", ""], "--period"),
+        (vec!["--period", "5ms"], "--period"),
+        (vec!["--period", "61s"], "--period"),
+        (vec!["--period", "1s"], "cap 750.000 ms cannot hold with period 1000.000 ms"),
+        (vec!["--max-age", "0s"], "--max-age"),
+        (vec!["--max-age", "2h"], "--max-age"),
+        (vec!["--timeline-period", "800ms"], "timeline period 800.000 ms is longer than the cap"),
+        (vec!["--gpu", "7"], "no GPU is called 7"),
+        (vec!["--require", "fan"], "--require"),
+    ] {
+        let words: Vec<&str> = duration.into_iter().chain(words).collect();
+        let output = recorder(&sim, &words).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{words:?}: {said}");
+        assert!(said.contains(names), "{words:?}: {said}");
+    }
+    let short = recorder(&sim, &["--duration", "20ms"]).output().unwrap();
+    assert_eq!(short.status.code(), Some(64));
+    assert!(!runs(&sim).exists());
+}
