@@ -1,6 +1,7 @@
 //! A disk that is full at any step.
 
 use super::work;
+use crate::support::skip;
 
 /// Records where `script` leaves no room; whatever happens, nothing is accepted that is not whole.
 fn record(script: &str, folder: &std::path::Path) -> (bool, Vec<String>) {
@@ -40,8 +41,10 @@ fn a_file_that_cannot_grow_leaves_an_incomplete_batch() {
 #[test]
 fn a_full_disk_leaves_an_incomplete_batch() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: a disk of a few pages is mounted by root alone");
-        return;
+        return skip(
+            "a_full_disk_leaves_an_incomplete_batch",
+            "only root mounts a disk of a few pages",
+        );
     }
     let mut whole = 0;
     for kib in (8..200).step_by(12) {
