@@ -330,7 +330,7 @@ fn t20_the_report_has_its_claims_and_ranks_nothing() {
         for word in ["better", "worse", "best", "faster", "winner", "improve", "nan"] {
             assert!(!lower.contains(word), "{word}: {text}");
         }
-        assert!(text.contains("each value was read within 205.000 ms"), "{text}");
+        assert!(text.contains("each value of device memory was read within 205.000 ms"), "{text}");
         assert!(text.contains("750.000 ms is a trade-off"), "{text}");
     }
     assert!(page.contains("does not prove: that events shorter than 201.000 ms are visible"));

@@ -77,7 +77,7 @@ fn a_batch_on_a_page() {
         "each utilization is the driver's own mean over the 167 to 1000 ms before it",
         "    python3\\x1b[2J 7@1000.00            0.900     2.250     4.000       400.000\n",
         "    UNKNOWN 9@UNKNOWN                 UNKNOWN   UNKNOWN   UNKNOWN       200.000\n",
-        "  proves: each value was read within 201.000 ms of the instant it is drawn at\n",
+        "  proves: each value of device memory was read within 201.000 ms of the",
         "  does not prove: that events shorter than 200.",
     ] {
         assert!(page.contains(told), "{told:?} is not in\n{page}");

@@ -41,7 +41,7 @@ fn t16_a_batch_of_the_driver_that_holds_is_accepted() {
         "recoveries 1,",
         "each value of device memory was read within 709.000 ms of the instant it is drawn at",
         "does not prove",
-        "a ranking of configurations",
+        "that one configuration is to be preferred to another",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
