@@ -25,6 +25,7 @@
 pub mod counts;
 pub mod events;
 pub mod moment;
+pub mod plot;
 pub mod probe;
 pub mod sample;
 pub mod schedule;
