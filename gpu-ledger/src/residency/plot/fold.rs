@@ -2,10 +2,11 @@
 
 use super::column::{COLUMNS, Frame, Marks, Series, Stretch};
 use super::processes::{Process, Processes, signed};
-use crate::residency::events::{CpuInvalid, CpuPoint};
+use crate::residency::events::{CpuInvalid, CpuPoint, Event};
 use crate::residency::moment::Length;
 use crate::residency::sample::{FieldName, Reading, Sample, Status};
 use crate::residency::settings::Settings;
+use crate::residency::tally::Figures;
 use crate::residency::timeline::{Missing, Point, Window};
 use crate::unit::BootNs;
 
@@ -79,9 +80,11 @@ pub struct Curve {
 /// timeline: only its interval and the age before it are drawn.
 ///
 /// ```text
-/// let mut fold = CurveFold::new(window, &settings);     // window: T0, Q and D of the figures
-/// fold.process(…); fold.phase(…);                       // rows of events.jsonl and marks, first
-/// fold.sample(&sample); fold.point(&point, cpu);        // as Tally::sample gives points
+/// let mut fold = CurveFold::of(&figures, &settings)?;   // None: no window ever began
+/// fold.event(&event);                                   // every row of events.jsonl, first
+/// fold.phase(at, name);                                 // every mark, in their order
+/// fold.sample(&sample);                                 // every row of samples.jsonl
+/// fold.point(&point, cpu);                              // every point, before, between or after samples
 /// let curve = fold.finish();
 /// ```
 #[derive(Debug)]
@@ -118,6 +121,28 @@ impl CurveFold {
         };
         let (period, cap) = (settings.period, settings.cap);
         Self { curve, window, period, cap, last_begin: None, held_before: None }
+    }
+
+    /// Of the window that an iteration's figures are of; `None`: none ever began.
+    #[must_use]
+    pub fn of(figures: &Figures, settings: &Settings) -> Option<Self> {
+        let (t0, duration) = (figures.t0_boottime_ns?, figures.duration_ms?);
+        let timeline_period = settings.timeline_period;
+        Some(Self::new(Window { t0, timeline_period, duration }, settings))
+    }
+
+    /// A row of events: who a pid is, or that a phase begins. All of them go before the first point.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Process { at_ns, pid, start_ns, program, .. } => self.process(Process {
+                at: *at_ns,
+                pid: *pid,
+                start: *start_ns,
+                program: program.clone(),
+            }),
+            Event::Mark { at_ns, name } => self.phase(*at_ns, name.clone()),
+            _ => {}
+        }
     }
 
     /// Who a pid is. All of them go before the first point.

@@ -1,7 +1,7 @@
 //! Curves as pictures: SVG, PNG, PDF and a page for a browser.
 //!
 //! ```text
-//! samples, points ─► CurveFold ─► Curve ─► render ─► SVG ─► png, pdf, page
+//! samples, points ─► CurveFold ─► Curve ─► render ─► SVG ─► png, pdf, page ─► write (names, bytes)
 //! ```
 //!
 //! Purpose: what was read, when, and how old it was, drawn so that nobody takes it for more. Lines are
@@ -18,6 +18,7 @@ mod font;
 mod footer;
 mod header;
 mod markup;
+mod output;
 pub mod page;
 mod panels;
 mod paths;
@@ -40,6 +41,7 @@ use super::verdict::{Backend, DataVerdict, Verdict, Void};
 
 pub use self::column::COLUMNS;
 pub use self::fold::{Curve, CurveFold, PHASES_MAX};
+pub use self::output::{Format, write};
 pub use self::processes::{NAMES_MAX, PROCESSES_MAX, Process, SHOWN_MAX};
 pub use self::style::Theme;
 
@@ -97,13 +99,17 @@ pub struct Picture<'batch> {
 }
 
 /// Why there is no picture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum PlotError {
     /// The data are void, and nobody asked to see them all the same.
     #[error(
         "the data are void: no number of this batch may be used; --show-void draws it, marked as void"
     )]
     Void,
+    /// It could not be turned into PNG or PDF.
+    #[cfg(feature = "pictures")]
+    #[error(transparent)]
+    Print(#[from] print::PrintError),
 }
 
 /// Whether void data are drawn.

@@ -1,6 +1,7 @@
 //! Whose memory it is, and what is nobody's.
 
 use super::made::{MIB, MS, Made, NO_CPU, Read, made_sample, process};
+use crate::residency::events::Event;
 use crate::residency::moment::Length;
 use crate::residency::plot::processes::PROCESSES_MAX;
 use crate::residency::plot::{CurveFold, Picture, ShowVoid, Theme, render};
@@ -77,6 +78,31 @@ fn a_pid_that_is_used_again_is_another_process() {
     let columns = curve.processes.kept[0].series.columns();
     let last = columns.iter().rev().find_map(|column| column.extent).unwrap();
     assert_eq!(last.last, 0);
+}
+
+#[test]
+fn rows_of_events_say_who_and_which_phase() {
+    let made = Made { read: &|_| Read { used_mib: 9, ..Read::default() }, ..Made::default() };
+    let (_, iteration) = made.curve();
+    let mut fold = CurveFold::of(&iteration.figures, &made.settings).unwrap();
+    let at = |ms: u64| BootNs(super::made::BOOT + ms * MS);
+    for (ms, name) in [(0, "before"), (1, "at the start"), (900, "then"), (9_000, "after")] {
+        fold.event(&Event::Mark { at_ns: at(ms), name: name.to_owned() });
+    }
+    let (basis, uid, start_ns) = (None, None, Some(BootNs(MS)));
+    let program = Some("server".to_owned());
+    fold.event(&Event::Process { at_ns: at(0), pid: Pid(0), start_ns, program, basis, uid });
+    let sample = crowd(1);
+    let t = at(4);
+    let held = Some(&sample);
+    fold.point(&Point { j: 0, t, held, age: None, age_lower: None, missing: None }, NO_CPU);
+    let curve = fold.finish();
+    let phases: Vec<_> = curve.phases.iter().map(|phase| (phase.from, &*phase.name)).collect();
+    assert_eq!(phases, [(at(4), "at the start"), (at(900), "then")]);
+    assert_eq!(curve.processes.kept[0].who.label(), "server 0@0.00");
+    let mut none = iteration.figures.clone();
+    none.t0_boottime_ns = None;
+    assert!(CurveFold::of(&none, &made.settings).is_none());
 }
 
 /// A sample with so many processes, each with one MiB more than the one before.

@@ -1,8 +1,11 @@
 //! What may not be used is never drawn as if it could.
 
+use clap::ValueEnum as _;
+
 use super::made::{Made, busy, busy_processes};
 use crate::residency::plot::{
-    Curve, Facts, Iteration, Picture, PlotError, ShowVoid, Theme, file_name, page, render,
+    Curve, Facts, Format, Iteration, Picture, PlotError, ShowVoid, Theme, file_name, page, render,
+    write,
 };
 use crate::residency::verdict::{Backend, Verdict};
 
@@ -33,12 +36,47 @@ fn void_data_are_drawn_only_where_that_is_asked_for() {
     let (curve, iteration, facts) = made(&stalled, Backend::DirectNvml);
     let picture =
         Picture { facts: &facts, iteration: &iteration, curve: Some(&curve), theme: Theme::Light };
-    assert_eq!(render(&picture, ShowVoid::No), Err(PlotError::Void));
-    assert_eq!(page::render(&[picture], ShowVoid::No), Err(PlotError::Void));
+    assert!(matches!(render(&picture, ShowVoid::No), Err(PlotError::Void)));
+    assert!(matches!(page::render(&[picture], ShowVoid::No), Err(PlotError::Void)));
+    for format in Format::value_variants() {
+        let written =
+            write::<PlotError>(&[picture], *format, 400, ShowVoid::No, |_, _| panic!("drawn"));
+        assert!(matches!(written, Err(PlotError::Void)), "{format:?}");
+    }
     assert!(PlotError::Void.to_string().contains("--show-void"));
     assert_eq!(file_name("0001", "svg", &facts.verdict), "0001.void.svg");
     let valid = Verdict { backend: Vec::new(), data: Vec::new() };
     assert_eq!(file_name("0001", "svg", &valid), "0001.svg");
+}
+
+#[test]
+fn every_file_of_a_void_batch_is_called_so() {
+    let (curve, iteration, facts) = made(&stalled, Backend::DirectNvml);
+    let second = Iteration { number: 2, ..iteration.clone() };
+    let pictures = [&iteration, &second].map(|iteration| Picture {
+        facts: &facts,
+        iteration,
+        curve: Some(&curve),
+        theme: Theme::Light,
+    });
+    for format in Format::value_variants() {
+        let mut names = Vec::new();
+        let put = |name: &str, bytes: &[u8]| {
+            names.push((name.to_owned(), bytes.first().copied()));
+            Ok::<(), PlotError>(())
+        };
+        write(&pictures, *format, 400, ShowVoid::Yes, put).unwrap();
+        let (extension, first) = match format.extension() {
+            "svg" => ("svg", b'<'),
+            "html" => ("html", b'<'),
+            "png" => ("png", b'\x89'),
+            other => (other, b'%'),
+        };
+        let expected = if extension == "html" { vec!["batch"] } else { vec!["0001", "0002"] };
+        let expected: Vec<_> =
+            expected.iter().map(|name| (format!("{name}.void.{extension}"), Some(first))).collect();
+        assert_eq!(names, expected);
+    }
 }
 
 #[test]
