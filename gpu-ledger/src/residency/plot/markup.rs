@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::font;
 use super::px::Px;
+use super::style::Look;
 use crate::escape::escape_markup;
 
 /// Which characters a text may show.
@@ -105,10 +106,16 @@ impl Markup {
         }
     }
 
-    /// A path filled with a pattern of this picture.
-    pub(super) fn patterned(&mut self, pattern: &str, path: &str) {
-        if !path.is_empty() {
-            let id = self.id(pattern);
+    /// A path that looks like a band.
+    pub(super) fn band(&mut self, look: &Look, path: &str) {
+        if path.is_empty() {
+            return;
+        }
+        if let Some(colour) = &look.colour {
+            self.raw(format_args!("<path class=\"{colour}\" d=\"{path}\"/>\n"));
+        }
+        if let Some(sign) = &look.sign {
+            let id = self.id(sign);
             self.raw(format_args!("<path fill=\"url(#{id})\" d=\"{path}\"/>\n"));
         }
     }

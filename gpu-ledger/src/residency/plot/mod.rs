@@ -154,25 +154,17 @@ fn drawn(
     }
     let mut sheet = Sheet::new(Markup::new(glyphs, prefix.to_owned()), void);
     header::draw(&mut sheet, picture);
-    let bands = if let Some(curve) = picture.curve {
+    if let Some(curve) = picture.curve {
         panels::draw(&mut sheet, picture.facts, curve);
-        stack::shown(&curve.processes).len()
     } else {
         sheet.line("p loud", "No sample landed: there is no curve.");
-        0
-    };
+    }
     footer::draw(&mut sheet, picture);
-    Ok(assembled(sheet, picture, glyphs, prefix, bands))
+    Ok(assembled(sheet, picture, glyphs, prefix))
 }
 
 /// The canvas, and on it what was drawn.
-fn assembled(
-    sheet: Sheet,
-    picture: &Picture<'_>,
-    glyphs: Glyphs,
-    prefix: &str,
-    bands: usize,
-) -> String {
+fn assembled(sheet: Sheet, picture: &Picture<'_>, glyphs: Glyphs, prefix: &str) -> String {
     let (void, height) = (sheet.void, sheet.bottom());
     let mut markup = Markup::new(glyphs, prefix.to_owned());
     let (title, desc) = (markup.id("title"), markup.id("desc"));
@@ -187,7 +179,7 @@ fn assembled(
     markup.raw(format_args!("<desc id=\"{desc}\">{safe}</desc>\n"));
     metadata(&mut markup, picture);
     markup.raw(format_args!("<style>{}</style>\n<defs>\n", style::sheet(picture.theme, void)));
-    style::patterns(&mut markup, bands, void);
+    style::patterns(&mut markup, void);
     let mark = watermark(picture);
     if let Some(mark) = mark {
         let id = markup.id("wm");

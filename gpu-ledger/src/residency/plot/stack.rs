@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::axis::{Quantity, Scale};
 use super::column::Series;
 use super::font;
-use super::markup::{Anchor, Place};
+use super::markup::Anchor;
 use super::panels::{Missing, figures};
 use super::paths::{LEFT, area, below, steps};
 use super::processes::{Holding, Processes, SHOWN_MAX};
 use super::px::Px;
 use super::sheet::{RIGHT, SMALL, Sheet};
-use super::style::{OTHERS, UNATTRIBUTED, UNSPLIT, band};
+use super::style::Look;
 
 /// The processes that are drawn apart, in the order in which they came: those that reached most.
 pub(super) fn shown(processes: &Processes) -> Vec<usize> {
@@ -48,11 +48,11 @@ pub(super) fn draw(sheet: &mut Sheet, processes: &Processes, scale: &Scale) {
         unsplit.push(whole.map(|holding| (0, holding.used)));
     }
     for (at, columns) in bands.iter().enumerate() {
-        sheet.markup.patterned(&band(at), &area(columns, scale));
+        sheet.markup.band(&Look::band(at), &area(columns, scale));
     }
-    sheet.markup.patterned(OTHERS, &area(&others, scale));
-    sheet.markup.patterned(UNATTRIBUTED, &area(&unattributed, scale));
-    sheet.markup.patterned(UNSPLIT, &area(&unsplit, scale));
+    sheet.markup.band(&Look::others(), &area(&others, scale));
+    sheet.markup.band(&Look::unattributed(), &area(&unattributed, scale));
+    sheet.markup.band(&Look::unsplit(), &area(&unsplit, scale));
 }
 
 /// One column of the stack, each part from where to where.
@@ -95,7 +95,7 @@ pub(super) fn lanes(sheet: &mut Sheet, processes: &Processes, missing: &Missing<
     let shown = shown(processes);
     for (at, index) in shown.iter().enumerate() {
         if let Some(kept) = processes.kept.get(*index) {
-            lane(sheet, &band(at), &kept.who.label(), &kept.series, missing);
+            lane(sheet, &Look::band(at), &kept.who.label(), &kept.series, missing);
         }
     }
     let (beyond, or_more) = processes.beyond();
@@ -109,20 +109,20 @@ pub(super) fn lanes(sheet: &mut Sheet, processes: &Processes, missing: &Missing<
         }
         let more = if or_more { " or more" } else { "" };
         let label = format!("others: {hidden}{more} processes; here the greatest of them");
-        lane(sheet, OTHERS, &label, &greatest, missing);
+        lane(sheet, &Look::others(), &label, &greatest, missing);
     }
     if processes.asked {
         let label = "unattributed: in use, and held by no process";
-        lane(sheet, UNATTRIBUTED, label, &processes.unattributed, missing);
+        lane(sheet, &Look::unattributed(), label, &processes.unattributed, missing);
     }
     let unsplit = |holding: &Holding| holding.unattributed.is_none();
     if processes.asked && processes.columns.iter().flatten().any(|holding| unsplit(holding)) {
         let top = sheet.take(Px::of(20));
-        legend(sheet, UNSPLIT, "not split: who holds it could not be read", top);
+        legend(sheet, &Look::unsplit(), "not split: who holds it could not be read", top);
     }
 }
 
-fn lane(sheet: &mut Sheet, pattern: &str, label: &str, series: &Series, missing: &Missing<'_>) {
+fn lane(sheet: &mut Sheet, look: &Look, label: &str, series: &Series, missing: &Missing<'_>) {
     let title = sheet.take(Px::of(23));
     let top = sheet.take(LANE_HEIGHT + Px::of(2));
     let greatest = series.whole().map_or(0, |extent| extent.max);
@@ -133,22 +133,20 @@ fn lane(sheet: &mut Sheet, pattern: &str, label: &str, series: &Series, missing:
     }
     let room = RIGHT - LEFT - font::width(&remark, SMALL) - Px::of(40);
     let label = font::fit(label, SMALL, room).unwrap_or_default();
-    legend(sheet, pattern, &label, title);
+    legend(sheet, look, &label, title);
     sheet.markup.text("t", Anchor::End, RIGHT, title + Px::of(15), &remark);
     sheet.markup.path("edge", &format!("M{LEFT} {}H{RIGHT}", scale.bottom()));
-    sheet.markup.patterned(pattern, &area(&below(series), &scale));
+    sheet.markup.band(look, &area(&below(series), &scale));
     sheet.markup.path("rim", &steps(series, &scale));
     missing.draw(sheet, series, top, LANE_HEIGHT);
 }
 
 /// A sign and what it stands for.
-fn legend(sheet: &mut Sheet, pattern: &str, label: &str, top: Px) {
-    let id = sheet.markup.id(pattern);
-    let place = Place { x: LEFT, y: top + Px::of(4), width: Px::of(16), height: Px::of(12) };
-    let Place { x, y, width, height } = place;
-    sheet.markup.raw(format_args!(
-        "<rect class=\"swatch\" fill=\"url(#{id})\" x=\"{x}\" y=\"{y}\" width=\"{width}\" \
-         height=\"{height}\"/>\n"
-    ));
-    sheet.markup.text("s mark", Anchor::Start, LEFT + Px::of(24), top + Px::of(15), label);
+fn legend(sheet: &mut Sheet, look: &Look, label: &str, top: Px) {
+    let (left, right) = (LEFT, LEFT + Px::of(16));
+    let (top, bottom) = (top + Px::of(4), top + Px::of(16));
+    let swatch = format!("M{left} {top}H{right}V{bottom}H{left}Z");
+    sheet.markup.band(look, &swatch);
+    sheet.markup.path("swatch", &swatch);
+    sheet.markup.text("s mark", Anchor::Start, LEFT + Px::of(24), top + Px::of(11), label);
 }

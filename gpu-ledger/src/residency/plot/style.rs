@@ -23,7 +23,6 @@ const BANDS: usize = 7;
 
 struct Palette {
     ground: &'static str,
-    paper: &'static str,
     hatch: &'static str,
     ink: &'static str,
     dim: &'static str,
@@ -40,7 +39,6 @@ const OKABE_ITO: [&str; BANDS] =
 
 const LIGHT: Palette = Palette {
     ground: "#ffffff",
-    paper: "#ffffff",
     hatch: "#ffffff",
     ink: "#1b1f24",
     dim: "#4d555e",
@@ -54,7 +52,6 @@ const LIGHT: Palette = Palette {
 
 const DARK: Palette = Palette {
     ground: "#14171b",
-    paper: "#14171b",
     hatch: "#14171b",
     ink: "#f1f3f5",
     dim: "#b4bcc6",
@@ -71,7 +68,6 @@ const GREYS: [&str; BANDS] =
 
 const VOID_LIGHT: Palette = Palette {
     ground: "#dcdcdc",
-    paper: "#dcdcdc",
     hatch: "#c6c6c6",
     ink: "#222222",
     dim: "#404040",
@@ -85,7 +81,6 @@ const VOID_LIGHT: Palette = Palette {
 
 const VOID_DARK: Palette = Palette {
     ground: "#2c2c2c",
-    paper: "#2c2c2c",
     hatch: "#3b3b3b",
     ink: "#f0f0f0",
     dim: "#cccccc",
@@ -104,7 +99,7 @@ text{font-family:\"Noto Sans\",\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,\"Li
 .h{font-size:20px}.p{font-size:15px}.s{font-size:13px}.t{font-size:12.5px}\
 .grid{stroke-width:1;fill:none}.edge{stroke-width:1;fill:none}\
 .curve{fill:none;stroke-width:1.5;stroke-linejoin:round}\
-.swatch{stroke-width:.5}.rim{fill:none;stroke-width:.9;stroke-opacity:.55}.top{fill:none;stroke-width:1.6;stroke-opacity:.75}\
+.swatch{fill:none;stroke-width:.5}.rim{fill:none;stroke-width:.9;stroke-opacity:.55}.top{fill:none;stroke-width:1.6;stroke-opacity:.75}\
 .limit,.pace{fill:none;stroke-width:1.5;stroke-dasharray:7 4}\
 .sup{fill:none;stroke-width:1.2}\
 .wm{font-size:30px;fill-opacity:.3}\
@@ -113,13 +108,12 @@ text{font-family:\"Noto Sans\",\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,\"Li
 ";
 
 fn rules(palette: &Palette) -> String {
-    let Palette { ground, paper, hatch, ink, dim, grid, curve, alarm, phases, bands, others } =
-        palette;
+    let Palette { ground, hatch, ink, dim, grid, curve, alarm, phases, bands, others } = palette;
     let [even, odd] = phases;
     let band = |(at, colour): (usize, &&str)| format!(".a{at}{{fill:{colour}}}");
     let bands = bands.iter().enumerate().map(band).collect::<Vec<_>>().concat();
     format!(
-        ".ground{{fill:{ground}}}.paper{{fill:{paper}}}.hatch{{stroke:{hatch}}}\
+        ".ground{{fill:{ground}}}.hatch{{stroke:{hatch}}}\
          .h,.p,.mark{{fill:{ink}}}.s,.t{{fill:{dim}}}.loud{{fill:{alarm}}}\
          .grid{{stroke:{grid}}}.edge,.pace{{stroke:{dim}}}.swatch,.rim,.top,.sup,.sign{{stroke:{ink}}}\
          .curve{{stroke:{curve}}}.limit{{stroke:{alarm}}}.stale{{fill:{alarm}}}\
@@ -155,44 +149,65 @@ pub(super) fn page_sheet(theme: Theme) -> String {
     }
 }
 
-/// The pattern of the band with a number.
-pub(super) fn band(at: usize) -> String {
-    format!("b{at}")
+/// How a band looks: a colour, and a sign over it. The colour is no part of the pattern, whose tiles some
+/// readers of PDF draw with seams between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Look {
+    /// The class of its colour; `None`: the ground shows.
+    pub(super) colour: Option<String>,
+    /// The pattern of its sign.
+    pub(super) sign: Option<String>,
 }
 
-/// The pattern of all who are not drawn apart.
-pub(super) const OTHERS: &str = "bo";
-/// The pattern of what belongs to nobody.
-pub(super) const UNATTRIBUTED: &str = "bu";
-/// The pattern of what was not split.
-pub(super) const UNSPLIT: &str = "bx";
+impl Look {
+    /// Of the band with a number. Every seventh has the same colour, every fourth the same sign: none the same
+    /// of both until 28.
+    pub(super) fn band(at: usize) -> Self {
+        let colour = at.checked_rem(BANDS).unwrap_or(0);
+        let sign = at.checked_rem(SIGNS.len().saturating_add(1)).unwrap_or(0);
+        let sign = (sign > 0).then(|| format!("sign{sign}"));
+        Self { colour: Some(format!("a{colour}")), sign }
+    }
+
+    /// Of all who are not drawn apart.
+    pub(super) fn others() -> Self {
+        Self { colour: Some("others".to_owned()), sign: Some("squares".to_owned()) }
+    }
+
+    /// Of what belongs to nobody.
+    pub(super) fn unattributed() -> Self {
+        Self { colour: None, sign: Some("nobody".to_owned()) }
+    }
+
+    /// Of what was not split.
+    pub(super) fn unsplit() -> Self {
+        Self { colour: Some("others".to_owned()), sign: Some("lines".to_owned()) }
+    }
+}
+
 /// The pattern of a void canvas.
 pub(super) const HATCH: &str = "hatch";
 
-/// Signs that lie over colours.
-const SIGNS: [&str; 4] =
-    ["", "M-2 10L10 -2M-2 4L4 -2M4 10L10 4", "M4 2V6M2 4H6", "M-2 -2L10 10M4 -2L10 4M-2 4L4 10"];
+/// Signs that lie over colours, beside none at all.
+const SIGNS: [&str; 3] =
+    ["M-2 10L10 -2M-2 4L4 -2M4 10L10 4", "M4 2V6M2 4H6", "M-2 -2L10 10M4 -2L10 4M-2 4L4 10"];
 
-/// The patterns of so many bands, and those of the rest.
-pub(super) fn patterns(markup: &mut Markup, bands: usize, void: bool) {
-    let mut one = |name: &str, class: &str, sign: &str| {
+/// All patterns.
+pub(super) fn patterns(markup: &mut Markup, void: bool) {
+    let mut one = |name: &str, sign: &str| {
         let id = markup.id(name);
         markup.raw(format_args!(
-            "<pattern id=\"{id}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
-             <rect class=\"{class}\" width=\"8\" height=\"8\"/>"
+            "<pattern id=\"{id}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">"
         ));
         markup.path("sign", sign);
         markup.raw(format_args!("</pattern>\n"));
     };
-    for at in 0..bands {
-        let colour = at.checked_rem(BANDS).unwrap_or(0);
-        // Every seventh has the same colour, every fourth the same sign: none the same of both until 28.
-        let sign = at.checked_rem(SIGNS.len()).and_then(|at| SIGNS.get(at)).unwrap_or(&"");
-        one(&band(at), &format!("a{colour}"), sign);
+    for (at, sign) in SIGNS.iter().enumerate() {
+        one(&format!("sign{}", at.saturating_add(1)), sign);
     }
-    one(OTHERS, "others", "M0 4H8M4 0V8");
-    one(UNATTRIBUTED, "paper", "M-2 10L10 -2M-2 2L2 -2M6 10L10 6");
-    one(UNSPLIT, "others", "M0 4H8");
+    one("squares", "M0 4H8M4 0V8");
+    one("nobody", "M-2 10L10 -2M-2 2L2 -2M6 10L10 6");
+    one("lines", "M0 4H8");
     if void {
         let id = markup.id(HATCH);
         markup.raw(format_args!(
@@ -205,13 +220,17 @@ pub(super) fn patterns(markup: &mut Markup, bands: usize, void: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BANDS, SIGNS};
+    use super::Look;
     use crate::residency::plot::processes::SHOWN_MAX;
 
     #[test]
-    fn no_two_bands_look_alike() {
-        let looks: std::collections::BTreeSet<_> =
-            (0..SHOWN_MAX).map(|at| (at % BANDS, at % SIGNS.len())).collect();
-        assert_eq!(looks.len(), SHOWN_MAX);
+    fn no_two_bands_look_alike_and_neighbours_differ_in_both() {
+        let looks: Vec<Look> = (0..SHOWN_MAX).map(Look::band).collect();
+        for (at, look) in looks.iter().enumerate() {
+            assert!(looks.iter().skip(at + 1).all(|other| other != look), "{look:?}");
+        }
+        for pair in looks.windows(2) {
+            assert!(pair[0].colour != pair[1].colour && pair[0].sign != pair[1].sign, "{pair:?}");
+        }
     }
 }
