@@ -33,6 +33,7 @@ pub mod files;
 pub mod methods;
 pub mod moment;
 pub mod pages;
+pub mod plot;
 pub mod probe;
 pub mod reading;
 pub mod recorder;

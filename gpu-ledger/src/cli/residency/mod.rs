@@ -1,6 +1,7 @@
 //! `gpu-ledger residency`.
 
 mod mark;
+mod plot;
 mod record;
 mod show;
 mod verify;
@@ -25,6 +26,8 @@ enum Command {
     Mark(mark::Mark),
     /// Prove a batch: every figure and both verdicts made again from its raw samples, byte for byte
     Verify(verify::Verify),
+    /// Draw its curves: SVG, PNG, PDF and one page for a browser
+    Plot(plot::Plot),
     /// Print what a batch says: verdicts, figures, the probe's own cost, statistics of each phase
     Show(show::Show),
     /// Compare the iterations of two batches, without ranking them
@@ -44,6 +47,7 @@ impl Residency {
             Command::Record(record) => record.run(nvml_library, clock),
             Command::Mark(mark) => mark.run(&clock),
             Command::Verify(verify) => verify.run(),
+            Command::Plot(plot) => plot.run(),
             Command::Show(show) => show.run(),
             Command::Compare(compare) => compare.run(),
             Command::Methods(methods) => methods.run(),
