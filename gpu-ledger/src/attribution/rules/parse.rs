@@ -19,8 +19,6 @@ use crate::settlement::RuleId;
 const VALUE: &str = "a text in quotation marks, a number, { prefix = \"…\" }, { suffix = \"…\" }, { regex = '…' }, \
 or a list of these";
 
-const SCHEDULERS: [Scheduler; 3] = [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor];
-
 /// The rules in the bytes of a file.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
     let text = match std::str::from_utf8(bytes) {
@@ -274,8 +272,8 @@ impl File<'_, '_> {
         }
         let bytes = Box::from(text.as_bytes());
         let pattern = match key {
-            Key::Of(Field::Scheduler) if SCHEDULERS.iter().all(|one| one.as_str() != text) => {
-                let words = SCHEDULERS.map(Scheduler::as_str).join(", ");
+            Key::Of(Field::Scheduler) if Scheduler::ALL.iter().all(|one| one.as_str() != text) => {
+                let words = Scheduler::ALL.map(Scheduler::as_str).join(", ");
                 self.faults.add(
                     at,
                     format!("`scheduler`: {text:?} is none that is known; they are {words}"),

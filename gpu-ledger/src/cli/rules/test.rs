@@ -251,8 +251,7 @@ fn place(place: &mut Place, unit: Option<String>, job: Option<&str>) -> Result<(
     }
     if let Some(job) = job {
         let (word, id) = job.split_once(' ').unwrap_or((job, ""));
-        let all = [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor];
-        let scheduler = all.into_iter().find(|one| one.as_str() == word);
+        let scheduler = Scheduler::ALL.into_iter().find(|one| one.as_str() == word);
         let no_job = || Usage(format!("--job {job:?} is no job; give one such as \"slurm 1234\""));
         let id = (!id.is_empty()).then(|| Arc::from(id));
         let scheduler = scheduler.ok_or_else(no_job)?;

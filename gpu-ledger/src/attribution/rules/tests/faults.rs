@@ -35,7 +35,7 @@ fn every_fault_has_its_place_and_what_to_do() {
         ("labels = \"x\"", 1, "labels.app = \"web\""),
         ("labels.app = { regex = '(' }", 25, "`labels.app`: bad regular expression"),
         ("labels.\"a.b/c\" = 1.5", 18, "`labels.\"a.b/c\"` does not take this"),
-        ("scheduler = \"slrum\"", 13, "they are slurm, pbs, htcondor"),
+        ("scheduler = \"slrum\"", 13, "they are slurm, pbs, lsf, htcondor"),
         ("program = \"x\"\nprogram = \"y\"", 0, "duplicate key"),
     ];
     for (condition, column, said) in cases {
