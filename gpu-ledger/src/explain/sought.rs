@@ -293,12 +293,11 @@ impl Chosen {
         let figures = &self.figures;
         let id = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
         let (held, title, seq) = (Ms(figures.held.0), figures.account.title(), self.seq);
-        match shown.fitted(&title, ACCOUNT_WIDTH) {
-            Some(account) => write!(text, "\n  {id}  {account}, {held}, entry {seq}"),
-            None => {
-                let account = shown.told(&title, ACCOUNT_BELOW_WIDTH);
-                write!(text, "\n  {id}  {held}, entry {seq}\n      {account}")
-            }
+        if let Some(account) = shown.fitted(&title, ACCOUNT_WIDTH) {
+            write!(text, "\n  {id}  {account}, {held}, entry {seq}")
+        } else {
+            let account = shown.told(&title, ACCOUNT_BELOW_WIDTH);
+            write!(text, "\n  {id}  {held}, entry {seq}\n      {account}")
         }
     }
 }

@@ -65,12 +65,11 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
 fn write_id(page: &mut String, report: &Report, one: &Settled, name: &str) -> fmt::Result {
     write!(page, "      {}", one.id)?;
     if one.reason.is_none() && one.account != name {
-        match report.shown.fitted(&one.account, ACCOUNT_WIDTH) {
-            Some(account) => write!(page, "  account {account}")?,
-            None => {
-                let account = report.shown.told(&one.account, ACCOUNT_BELOW_WIDTH);
-                write!(page, "\n      account {account}")?;
-            }
+        if let Some(account) = report.shown.fitted(&one.account, ACCOUNT_WIDTH) {
+            write!(page, "  account {account}")?;
+        } else {
+            let account = report.shown.told(&one.account, ACCOUNT_BELOW_WIDTH);
+            write!(page, "\n      account {account}")?;
         }
     }
     writeln!(page)

@@ -35,7 +35,7 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
     if report.share == SharePolicy::None.as_str() && is_shared {
         writeln!(
             page,
-            "  shared time stands in full with everyone who shared it; --share equal divides it"
+            "  shared time stands in full with all who shared it; --share equal divides it"
         )?;
     }
     unmatched_words(priced).map_or(Ok(()), |words| write_wrapped(page, &words))
