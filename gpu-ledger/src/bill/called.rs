@@ -5,6 +5,7 @@
 //!
 //! [`told_apart`]: crate::settlement::told_apart
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::BillError;
@@ -12,10 +13,8 @@ use super::table::cell_of;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::calling::listed;
 use crate::escape::{escape, printable, unescape};
+use crate::rendering::CUT;
 use crate::unknown::{DisputeReason, NamelessReason};
-
-/// What marks a name that was cut for a column.
-const CUT: char = '…';
 
 /// What a settlement or a line is, beside its name.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -143,8 +142,7 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
     if let (true, Some(begin)) = (found.is_empty(), word.trim().strip_suffix(CUT)) {
-        // Blanks at a name's ends are not to be seen on a page.
-        found = by(&|name| !begin.is_empty() && name.trim_start().starts_with(begin));
+        found = by(&|name| !begin.is_empty() && is_cut(name, begin));
     }
     let lines = of(found.clone());
     if lines.len() > 1 {
@@ -155,6 +153,20 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
         });
     }
     Ok(lines)
+}
+
+/// Whether a page that cuts the name shows this of it.
+fn is_cut(name: &str, begin: &str) -> bool {
+    // Blanks at a name's ends are not to be seen there.
+    let name = name.trim_start();
+    let same = name.bytes().zip(begin.bytes()).take_while(|(a, b)| a == b).count();
+    let kept = id_within(name).and_then(|id| same.checked_sub(id.start));
+    let kept = kept.filter(|kept| *kept >= SHORT_ID_DIGITS);
+    // With its id cut too, and its end after that.
+    let short = kept.map_or(Cow::Borrowed(name), |kept| with_short_id(name, kept));
+    [name, &short].into_iter().any(|form| {
+        form.starts_with(begin) || printable(form.as_bytes()).to_string().starts_with(begin)
+    })
 }
 
 /// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
@@ -213,6 +225,19 @@ mod tests {
         assert_eq!(by_id(&ids[0].0), Ok(BTreeSet::from(["3f2a9c0d1e4baaaa"])));
         assert!(by_id("docker 3f2a9c0d1e4b").unwrap_err().to_string().contains("4baaaa"));
         assert_eq!(by_id("docker 3f2a9c0d1e4"), Ok(BTreeSet::new()));
+        let beside = [("3f2a9c0d1e4b", "a"), ("3f2a9c0d1e4c", "b")].map(|(begin, at)| {
+            (format!("xtts ({begin}{}) of \u{202e}{at}lab", "0".repeat(52)), at)
+        });
+        for (word, meant) in [
+            ("xtts (3f2a9c0d1e4b) o…", vec!["a"]),
+            ("xtts (3f2a9c0d1e4c00…", vec!["b"]),
+            ("xtts (3f2a9c0d1e4d) o…", vec![]),
+            ("xtts (3f2a9c0d1e4c) of \\xe2\\x80\\xaebl…", vec!["b"]),
+            // Fewer digits than a page shows.
+            ("xtts (3f2a9c0d1e4) o…", vec![]),
+        ] {
+            assert_eq!(lines(word, &beside), Ok(meant.into_iter().collect()), "{word}");
+        }
         for word in ["olla", "'ollama", "", "…", "nosuch…"] {
             assert_eq!(meant(word), Ok(Vec::new()), "{word}");
         }

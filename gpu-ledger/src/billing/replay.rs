@@ -51,6 +51,7 @@ pub struct ReplayOptions {
 
 /// What is billed, beside what would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(Default))]
 pub struct Replay {
     format: &'static str,
     version: u32,
