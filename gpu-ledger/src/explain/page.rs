@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{Explained, Explanation, Group, Nameless, Near, Ruling, Who};
 use crate::attribution::{Grounded, Label};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use crate::identity::Basis;
 use crate::settlement::RuleId;
 use crate::unit::Ms;
@@ -122,7 +122,7 @@ fn write_ground(page: &mut String, one: &Explained) -> fmt::Result {
     }
     for ground in grounds {
         let Grounded { ground, value, account } = ground;
-        let account = escape(account.as_bytes());
+        let account = printable(account.as_bytes());
         let as_account =
             if *value == account.to_string() { String::new() } else { format!(", as {account}") };
         line(page, "else", format_args!("{ground} {value}{as_account}"))?;
@@ -186,7 +186,7 @@ fn write_nearly(page: &mut String, near: &Near) -> fmt::Result {
         _ if near.capture_is_empty => "that, but a capture takes nothing".to_owned(),
         seen => seen.join(", "),
     };
-    let account = escape(near.account.as_bytes());
+    let account = printable(near.account.as_bytes());
     line(
         page,
         "nearly",

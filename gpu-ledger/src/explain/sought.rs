@@ -8,7 +8,7 @@ use super::choice::{Choice, Choosable, Closeness};
 use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
 use crate::calling::listed;
 use crate::clock::Stamp;
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::journal::Entry;
 use crate::journal::entry::{
     Change, Correction, CoverageEdge, Figures, OpenFigures, OpenKind, SettlementFigures,
@@ -219,7 +219,7 @@ impl<'c> Sought<'c> {
 
     fn write_open(&self, text: &mut String) -> fmt::Result {
         for Open { id, account, kind, lost } in self.open.values() {
-            let account = escape(account.to_string().as_bytes()).to_string();
+            let account = printable(account.to_string().as_bytes()).to_string();
             write!(text, "\n  {id} ({account}) ")?;
             match (lost, kind) {
                 (Some(cause), _) => write!(text, "never settles: its row was lost, {cause}")?,
@@ -235,7 +235,7 @@ impl<'c> Sought<'c> {
     }
 
     fn write_near(&self, text: &mut String) -> fmt::Result {
-        let safe = |name: &str| escape(name.as_bytes()).to_string();
+        let safe = |name: &str| printable(name.as_bytes()).to_string();
         let names = || self.near.iter().map(String::as_str);
         match self.choice {
             Choice::Id(_) if self.near.is_empty() => Ok(()),
@@ -286,7 +286,7 @@ impl Chosen {
     fn candidate(&self, text: &mut String) -> fmt::Result {
         let figures = &self.figures;
         let id = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
-        let account = escape(figures.account.title().as_bytes()).to_string();
+        let account = printable(figures.account.title().as_bytes()).to_string();
         let account = clip(&account, ACCOUNT_WIDTH);
         write!(text, "\n  {id}  {account}, {}, entry {}", Ms(figures.held.0), self.seq)
     }
