@@ -46,8 +46,16 @@ fn rules_are_taken_over_on_hangup_and_wrong_ones_leave_the_old_in_force() {
     std::fs::write(&rules, rule("second")).unwrap();
     daemon.signal(rustix::process::Signal::HUP);
     daemon.until_logged(&gpu_ledger::journal::chain::sha256(rule("second").as_bytes()).to_string());
+    let before = daemon.log().len();
     sim.work("--ms 5").wait();
     daemon.until_booked(3);
+    // Nobody is told that nothing changed, unless nothing did.
+    status(&sim);
+    assert!(!daemon.log()[before..].contains("nothing in"), "{}", &daemon.log()[before..]);
+    let before = daemon.log().len();
+    daemon.signal(rustix::process::Signal::HUP);
+    let whole = "the configuration was read again: nothing in it changed";
+    poll(whole, || daemon.log()[before..].contains(whole).then_some(()));
     let taken = status(&sim);
     assert_eq!(taken["reload_refused"], Value::Null);
     assert!(taken["rules"]["since"].as_str() > refused["rules"]["since"].as_str(), "{taken}");
