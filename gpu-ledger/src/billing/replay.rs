@@ -261,7 +261,9 @@ impl Replaying<'_> {
 
     /// The arguments as they are stored, where a rule looks at them.
     fn argv(&mut self, kept: Option<KeptArgv>) -> Option<Argv> {
-        self.rules.uses_argv()?;
+        if !self.rules.looks_at_argv() {
+            return None;
+        }
         if kept.is_none() {
             self.unseen.argv = self.unseen.argv.saturating_add(1);
         }

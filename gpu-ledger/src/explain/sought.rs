@@ -9,7 +9,7 @@ use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
 use crate::bill::Shown;
 use crate::calling::listed;
 use crate::clock::Stamp;
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::journal::Entry;
 use crate::journal::entry::{
     Change, Correction, CoverageEdge, Figures, OpenFigures, OpenKind, SettlementFigures,
@@ -225,7 +225,7 @@ impl<'c> Sought<'c> {
 
     fn write_open(&self, text: &mut String) -> fmt::Result {
         for Open { id, account, kind, lost } in self.open.values() {
-            let account = escape(account.to_string().as_bytes()).to_string();
+            let account = printable(account.to_string().as_bytes()).to_string();
             write!(text, "\n  {id} ({account}) ")?;
             match (lost, kind) {
                 (Some(cause), _) => write!(text, "never settles: its row was lost, {cause}")?,
@@ -241,7 +241,7 @@ impl<'c> Sought<'c> {
     }
 
     fn write_near(&self, text: &mut String) -> fmt::Result {
-        let safe = |name: &str| escape(name.as_bytes()).to_string();
+        let safe = |name: &str| printable(name.as_bytes()).to_string();
         let names = || self.near.iter().map(String::as_str);
         match self.choice {
             Choice::Id(_) if self.near.is_empty() => Ok(()),

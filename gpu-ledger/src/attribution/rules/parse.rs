@@ -138,6 +138,12 @@ impl File<'_, '_> {
                         let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
                         match one.get_ref() {
                             DeValue::Table(rule) => {
+                                let is_last = place.saturating_add(1) == tables.len();
+                                if takes_everything(rule) && !is_last {
+                                    let what = "the rule has no condition and leaves nothing for those below it; \
+                                                put it last, or give it one";
+                                    self.faults.add(one.span().start, what);
+                                }
                                 rules.extend(self.rule(RuleId(id), rule, one.span().start));
                             }
                             _ => self.faults.add(
@@ -160,11 +166,6 @@ impl File<'_, '_> {
                     );
                 }
             }
-        }
-        let last = rules.len().saturating_sub(1);
-        for rule in rules.iter().take(last).filter(|rule: &&Rule| rule.conditions.is_empty()) {
-            let what = "the rule has no condition and leaves nothing for those below it; put it last, or give it one";
-            self.faults.add(rule.at, what);
         }
         rules
     }
@@ -413,6 +414,17 @@ impl DraftPattern {
             Self::Regex(parsed, _) => parsed.names.iter().any(|(one, _)| **one == *name),
         }
     }
+}
+
+/// Whether a rule has an account and no condition. Told by its keys alone: what is wrong with other rules of the file
+/// does not hide it.
+fn takes_everything(rule: &DeTable<'_>) -> bool {
+    let is_condition =
+        |value: &DeValue<'_>| !matches!(value, DeValue::Table(labels) if labels.is_empty());
+    let mut keys = rule.iter().map(|(name, value)| (name.get_ref().as_ref(), value.get_ref()));
+    let has_account = rule.iter().any(|(name, _)| name.get_ref() == "account");
+    has_account
+        && keys.all(|(word, value)| word == "account" || (word == "labels" && !is_condition(value)))
 }
 
 /// The beginning of a container's id, as its runtime shows it.

@@ -187,6 +187,16 @@ fn a_name_that_nothing_has_is_answered_with_the_likely_one_and_those_there_are()
 }
 
 #[test]
+fn a_name_of_any_bytes_is_listed_as_it_can_be_typed() {
+    let mut journal = journal();
+    journal.settle(900, Row::of(r"\xff\xfe", 90, 900, 9));
+    let said = by_account(&journal, r"nope\x").unwrap_err();
+    assert!(said.starts_with("no settlement is of account nope\\x\n"), "{said}");
+    assert!(said.contains(r"there are: \xff\xfe, ollama"), "{said}");
+    assert_eq!(by_account(&journal, r"\xff\xfe").map(|found| found.len()), Ok(1));
+}
+
+#[test]
 fn names_are_those_that_people_type_and_bills_have() {
     let journal = journal();
     for (label, names) in [

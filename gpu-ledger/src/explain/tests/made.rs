@@ -106,6 +106,15 @@ impl Made {
 
     /// As it is booked under these rules and told with those at hand.
     pub(super) fn told(&self, in_force: &str, at_hand: Option<&str>) -> Explained {
+        let at_hand = at_hand.map(|text| RulesAtHand {
+            file: Some("/etc/gpu-ledger/rules.toml".into()),
+            set: Arc::new(RuleSet::parse(text.as_bytes()).unwrap()),
+        });
+        self.told_by(in_force, at_hand.as_ref())
+    }
+
+    /// The same, with or without a file of rules at hand.
+    pub(super) fn told_by(&self, in_force: &str, at_hand: Option<&RulesAtHand>) -> Explained {
         let mut figures = figures(Account::Unclassified(Arc::from("")));
         figures.program = Some(Arc::from(self.program));
         figures.labels = self.labels();
@@ -125,11 +134,7 @@ impl Made {
         let argv =
             KeptArgv { commitment: Digest([3; 32]), argv: self.argv(), text: StoredText::Captured };
         let why = Why { at: entered(), evidence, argv: Some(argv) };
-        let at_hand = at_hand.map(|text| RulesAtHand {
-            file: Some("/etc/gpu-ledger/rules.toml".into()),
-            set: Arc::new(RuleSet::parse(text.as_bytes()).unwrap()),
-        });
-        of(&chosen(figures), Some(why), at_hand.as_ref())
+        of(&chosen(figures), Some(why), at_hand)
     }
 
     fn labels(&self) -> Labels {

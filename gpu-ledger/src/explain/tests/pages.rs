@@ -1,10 +1,12 @@
 //! Pages, golden; and the same as JSON, which keeps its schema.
 
+use std::sync::Arc;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use super::made::{ID, Made, bare, explanation, nameless};
 use crate::attribution::{Ground, Label};
-use crate::explain::{Explained, NEAR_MAX, render};
+use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, render};
 use crate::rendering::json;
 use crate::unknown::{GapCause, NamelessReason};
 
@@ -198,4 +200,37 @@ fn other_rules_than_those_in_force_say_nothing() {
     assert!(page.contains("  because       rule 5\n"), "{page}");
     let sha256 = crate::journal::chain::sha256(RULES.as_bytes()).to_string();
     assert!(page.contains(&format!("SHA-256 {}…", &sha256[..16])), "{page}");
+    assert!(
+        words(&page).contains("…; the one at hand is another: --rules FILE names it"),
+        "{page}"
+    );
+}
+
+/// Without its breaks.
+fn words(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn that_there_are_no_rules_here_is_not_called_another_file() {
+    let made = Made::of("llama-server");
+    let none = RulesAtHand { file: None, set: Arc::default() };
+    let one = made.told_by(RULES, Some(&none));
+    assert_eq!(one.rules.as_ref().unwrap().unknown_because, Some(RulesLack::NoFile));
+    let said = words(&page(&[one]));
+    assert!(said.contains("…; there is none here: --rules FILE names it, and says what"), "{said}");
+    let one = made.told_by(RULES, None);
+    assert_eq!(one.rules.as_ref().unwrap().unknown_because, Some(RulesLack::Unread));
+    let said = words(&page(&[one]));
+    assert!(said.contains("…; the one at hand cannot be read: --rules FILE names it"), "{said}");
+    let known = made.told(RULES, Some(RULES)).rules.unwrap();
+    assert_eq!((known.unknown_because, known.file.is_some()), (None, true));
+}
+
+#[test]
+fn names_stand_on_a_page_and_in_a_refusal_as_they_can_be_typed() {
+    let rules = "[[rule]]\naccount = 'a\\b'\nunit = \"x.service\"\nprogram = \"llama-server\"\n";
+    let made = Made::of("llama-server").within("/system.slice/ollama.service");
+    let page = page(&[made.told(rules, Some(rules))]);
+    assert!(page.contains("(a\\b)"), "{page}");
 }
