@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::types::Value;
 
-use super::database::{Database, argv_state, mode_of};
+use super::database::{Database, argv_state, place_of};
 use super::error::StoreError;
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
@@ -324,14 +324,14 @@ impl<'a> Checking<'a> {
                 known => small(known).map(Some),
             };
             let text = StoredText::of(&row.get::<_, String>(4).map_err(fail)?);
-            let mode = mode_of(&row.get::<_, String>(5).map_err(fail)?);
-            let (Some(true_length), Some(state), Some(text), Some(mode)) =
-                (true_length, state, text, mode)
+            let place = place_of(commitment, &row.get::<_, String>(5).map_err(fail)?);
+            let (Some(true_length), Some(state), Some(text), Some(place)) =
+                (true_length, state, text, place)
             else {
                 self.fault(None, "kept arguments are not readable");
                 continue;
             };
-            if self.places.remove(&ArgvPlace { commitment, mode }) {
+            if self.places.remove(&place) {
                 kept = kept.saturating_add(1);
             } else {
                 self.fault(None, format!("kept arguments {commitment} are of no entry"));

@@ -392,14 +392,16 @@ pub(super) fn mode_word(mode: Option<CmdlineMode>) -> &'static str {
     mode.map_or(MODE_UNKNOWN, CmdlineMode::as_str)
 }
 
-/// Reads such a word.
-pub(super) fn mode_of(word: &str) -> Option<Option<CmdlineMode>> {
-    match word.parse() {
+/// Reads such a word; `None` where it is none.
+pub(super) fn place_of(commitment: Digest, word: &str) -> Option<ArgvPlace> {
+    let mode = match word.parse() {
         // That mode keeps nothing.
-        Ok(CmdlineMode::None) => None,
-        Ok(mode) => Some(Some(mode)),
-        Err(_) => (word == MODE_UNKNOWN).then_some(None),
-    }
+        Ok(CmdlineMode::None) => return None,
+        Ok(mode) => Some(mode),
+        Err(_) if word == MODE_UNKNOWN => None,
+        Err(_) => return None,
+    };
+    Some(ArgvPlace { commitment, mode })
 }
 
 /// The word of such a state.
