@@ -97,10 +97,10 @@ fn without_rules_everything_stands_where_it_stood() {
 /// Of each settlement that lacks what a rule looks at it is said, and of no other.
 #[test]
 fn what_is_not_stored_of_arguments_makes_not_known_what_rules_on_them_would_have_done() {
+    use CmdlineMode::{Exe, Full, None as Nothing, Redacted};
     let folder = crate::made::folder();
     let (mut store, _) = Store::open(&StateDir::at(folder.path())).unwrap();
     let key = store.commitment_key().clone();
-    use CmdlineMode::{Exe, Full, None as Nothing, Redacted};
     for (pid, cmdline) in (1..).zip([Exe, Exe, Nothing, Redacted, Full]) {
         let job = Job::of(pid, EPOCH_MS + u64::from(pid) * STEP_MS, 100);
         store.append(vec![Job { cmdline, ..job }.draft(Some(&key))]).unwrap();
