@@ -208,13 +208,21 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "program", one.program.as_deref().unwrap_or("unknown"))?;
     line(page, "executable", who.exe.as_deref().unwrap_or("not captured"))?;
     match (&who.argv, &who.argv_commitment) {
-        (Some(words), _) => line(page, "arguments", words.join(" "))?,
+        (Some(words), _) => {
+            line(page, "arguments", words.join(" "))?;
+            if who.argv_mode.is_none() {
+                let what = "(how much of them was to be kept is not in this entry: they may be another's of the same \
+                            arguments, and are without secrets)";
+                line(page, "", what)?;
+            }
+        }
         (None, Some(_)) => {
-            line(
-                page,
-                "arguments",
-                "committed to, and not stored (`cmdline` in the configuration)",
-            )?;
+            let what = match who.argv_mode {
+                None => "committed to, and not stored, or not any more",
+                Some("none") => "committed to, and not stored (`cmdline = \"none\"` then)",
+                Some(_) => "committed to, stored then, and not any more",
+            };
+            line(page, "arguments", what)?;
         }
         (None, None) => line(page, "arguments", "not captured")?,
     }

@@ -177,6 +177,13 @@ impl RuleSet {
         self.fields.iter().any(|field| field.is_of_arguments())
     }
 
+    /// Whether some rule looks at models, which arguments name. A settlement has its model where enough of them was
+    /// stored when it was booked.
+    #[must_use]
+    pub fn uses_model(&self) -> bool {
+        self.fields.contains(&Field::Model)
+    }
+
     /// Labels of containers and pods that some rule looks at, ascending.
     pub fn labels(&self) -> impl Iterator<Item = &Arc<str>> {
         self.labels.iter()

@@ -72,6 +72,7 @@ impl ReplayCommand {
         print(&if self.json { json(&replay)? } else { text(&replay)? })?;
         let is_whole = replay.without_evidence == 0
             && replay.without_argv == 0
+            && replay.argv_of_unknown_mode == 0
             && !replay.looks_at_labels
             && replay.only_uid.is_none();
         Ok(if is_whole { 0 } else { STATUS_UNKNOWN })
@@ -128,7 +129,16 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         let count = replay.without_argv;
         writeln!(
             page,
-            "NOT KNOWN: of {count} settlements no arguments are stored, so no rule on them matches"
+            "NOT KNOWN: of {count} settlements not all is stored of arguments that rules look at (argv, command_line, \
+             model), so no rule on what is missing matches"
+        )?;
+    }
+    if replay.argv_of_unknown_mode > 0 {
+        let count = replay.argv_of_unknown_mode;
+        writeln!(
+            page,
+            "NOT KNOWN: {count} settlements do not say how much of their arguments was kept; rules then may have seen \
+             other than what is stored"
         )?;
     }
     if replay.looks_at_labels {

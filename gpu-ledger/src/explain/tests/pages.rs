@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::made::{ID, Made, bare, explanation, nameless};
+use crate::argv::CmdlineMode;
 use crate::attribution::{Ground, Label};
 use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, render};
 use crate::rendering::json;
@@ -114,6 +115,27 @@ fn a_page_reads_well_and_says_of_each_control_group_in_which_hierarchy_it_is() {
     });
     assert_eq!(groups, [("v2", 0), ("v1", 4)]);
     insta::assert_snapshot!("unit", page(&[one]));
+}
+
+/// Whether arguments are of this settlement, were never kept, or are no more, is told apart.
+#[test]
+fn a_page_says_by_which_mode_there_are_arguments_or_none() {
+    let arguments = |mode, is_kept| {
+        let one = Made { mode, is_kept, ..Made::of("serve") }.told("", None);
+        let page = page(std::slice::from_ref(&one));
+        let of_them = page.lines().skip_while(|line| !line.starts_with("  arguments"));
+        let of_them: Vec<&str> = of_them.take_while(|line| !line.starts_with("  uid")).collect();
+        of_them.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let full = Some(CmdlineMode::Full);
+    assert_eq!(arguments(full, true), "arguments serve --port 8080");
+    assert_eq!(arguments(full, false), "arguments committed to, stored then, and not any more");
+    let none = arguments(Some(CmdlineMode::None), false);
+    assert_eq!(none, "arguments committed to, and not stored (`cmdline = \"none\"` then)");
+    let unsaid = arguments(None, true);
+    assert!(unsaid.starts_with("arguments serve --port 8080 (how much of them"), "{unsaid}");
+    let unsaid = arguments(None, false);
+    assert_eq!(unsaid, "arguments committed to, and not stored, or not any more");
 }
 
 #[test]
