@@ -143,7 +143,10 @@ fn sample(k: u64, period: u64) -> Sample {
         temperature: Some(reading(span(), 40)),
         process_utilization: Some(reading(span(), busy.collect())),
         processes: Some(reading(span(), holding.collect())),
-        memory: reading(span(), DeviceMemory { used_bytes, total_bytes: 144 << 30 }),
+        memory: reading(
+            span(),
+            DeviceMemory { used_bytes, total_bytes: 144 << 30, reserved_bytes: None },
+        ),
     };
     Sample::new(k, false, begin, fields)
 }
