@@ -128,7 +128,7 @@ pub struct Who {
 /// A control group that it was seen in.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// `v2`, or `v1`: one with the memory or the pids controller, since others are not watched.
+    /// `v2`, or `v1`: one with a controller of [`gpu_ledger_ebpf::CONTROLLERS`], since others are not watched.
     pub version: &'static str,
     /// The hierarchy, as `/proc/PID/cgroup` numbers it; 0 is v2.
     pub hierarchy: u32,

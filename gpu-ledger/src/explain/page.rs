@@ -232,11 +232,7 @@ fn write_group(page: &mut String, group: &Group) -> fmt::Result {
     let path = group.path.as_deref().unwrap_or("path unknown");
     match group.hierarchy {
         0 => line(page, "control group", format_args!("{path} (v2)")),
-        number => line(
-            page,
-            "control group",
-            format_args!("{path} (v1, hierarchy {number}: memory or pids)"),
-        ),
+        number => line(page, "control group", format_args!("{path} (v1, hierarchy {number})")),
     }
 }
 

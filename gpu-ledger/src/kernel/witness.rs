@@ -3,8 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use gpu_ledger_ebpf::CONTROLLERS;
+
 use super::mounts::{CgroupMount, cgroup_mounts};
-use super::{CgroupId, KernelError, LoginUid, read_file};
+use super::{CgroupId, KernelError, LoginUid, ROOT_GROUP_ID, read_file};
 use crate::unit::Pid;
 
 /// A file by device (as the kernel packs it, major << 20 | minor) and inode.
@@ -124,7 +126,7 @@ const fn pack(major: u64, minor: u64) -> u64 {
     major << 20 | minor
 }
 
-/// v2, and the hierarchies of memory and pids where v1 carries them. A kernfs id is the inode of
+/// v2, and the hierarchies of [`CONTROLLERS`] where v1 carries them. A kernfs id is the inode of
 /// the group's directory, so the mounted tree tells it.
 fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
     let mounts = cgroup_mounts(proc_root).map_err(|error| error.to_string())?;
@@ -140,13 +142,16 @@ fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
         };
         let hierarchy: u32 = hierarchy.parse().map_err(|_| format!("hierarchy {hierarchy}"))?;
         let named: Vec<&str> = controllers.split(',').collect();
-        let watched = hierarchy == 0 || named.iter().any(|name| matches!(*name, "memory" | "pids"));
-        if watched {
+        if hierarchy == 0 || named.iter().any(|name| CONTROLLERS.contains(name)) {
             let id = directory_inode(&mounts, hierarchy, &named, path)?;
             all.push(CgroupId { hierarchy, id });
         }
     }
-    // A kernel may list v2 only once it is used; its root always exists.
+    // v2 is listed from its first mount on (`kernel/cgroup/cgroup.c`, `cgrp_dfl_visible`); until then
+    // every process is in its root.
+    if all.iter().all(|group| group.hierarchy != 0) {
+        all.push(CgroupId { hierarchy: 0, id: ROOT_GROUP_ID });
+    }
     all.sort_unstable();
     Ok(all)
 }
@@ -169,4 +174,26 @@ fn directory_inode(
     let directory = mount.place.join(inside);
     let metadata = std::fs::metadata(&directory);
     metadata.map(|it| it.ino()).map_err(|error| format!("{}: {error}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_host_of_v1_alone_a_process_is_in_the_root_of_v2_and_in_each_watched_group() {
+        let made = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = made.path().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let (own, job, tree) = (folder("self"), folder("freezer/job"), folder("freezer"));
+        let mount = format!("35 31 0:32 / {} rw - cgroup cgroup rw,freezer\n", tree.display());
+        std::fs::write(own.join("mountinfo"), mount).unwrap();
+        std::fs::write(own.join("cgroup"), "6:freezer:/job\n5:blkio:/elsewhere\n").unwrap();
+        let freezer = CgroupId { hierarchy: 6, id: std::fs::metadata(job).unwrap().ino() };
+        let v2 = CgroupId { hierarchy: 0, id: ROOT_GROUP_ID };
+        assert_eq!(cgroups(made.path(), &own), Ok(vec![v2, freezer]));
+    }
 }
