@@ -223,7 +223,7 @@ fn place_of_v1(list: &[u8]) -> Option<usize> {
     let is_named = |controller: &&str| {
         list.split(|byte| *byte == b',').any(|name| name == controller.as_bytes())
     };
-    CONTROLLERS.iter().position(|controller| is_named(controller))
+    CONTROLLERS.iter().position(is_named)
 }
 
 /// A line `hierarchy:controllers:path` of `/proc/PID/cgroup`.

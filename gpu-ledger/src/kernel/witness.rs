@@ -175,3 +175,25 @@ fn directory_inode(
     let metadata = std::fs::metadata(&directory);
     metadata.map(|it| it.ino()).map_err(|error| format!("{}: {error}", directory.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_host_of_v1_alone_a_process_is_in_the_root_of_v2_and_in_each_watched_group() {
+        let made = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = made.path().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let (own, job, tree) = (folder("self"), folder("freezer/job"), folder("freezer"));
+        let mount = format!("35 31 0:32 / {} rw - cgroup cgroup rw,freezer\n", tree.display());
+        std::fs::write(own.join("mountinfo"), mount).unwrap();
+        std::fs::write(own.join("cgroup"), "6:freezer:/job\n5:blkio:/elsewhere\n").unwrap();
+        let freezer = CgroupId { hierarchy: 6, id: std::fs::metadata(job).unwrap().ino() };
+        let v2 = CgroupId { hierarchy: 0, id: ROOT_GROUP_ID };
+        assert_eq!(cgroups(made.path(), &own), Ok(vec![v2, freezer]));
+    }
+}
