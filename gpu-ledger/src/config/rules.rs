@@ -118,6 +118,15 @@ mod tests {
             assert!(error.contains("rules.toml:3:1: rule 1 looks at `argv`"), "{error}");
         }
         assert!(rules.clone().fit(CmdlineMode::Redacted).is_ok());
+        std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = \"/x\"\n").unwrap();
+        let of_file = Rules::read(&path).unwrap();
+        let error = of_file.clone().fit(CmdlineMode::None).unwrap_err().to_string();
+        assert!(
+            error.contains("rules.toml:3:1: rule 1 looks at `exe`")
+                && error.contains("no file names; look at program"),
+            "{error}"
+        );
+        assert!(of_file.fit(CmdlineMode::Exe).is_ok());
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = { regex = '(' }\n").unwrap();
         let error = Rules::read(&path).unwrap_err().to_string();
         assert!(error.contains("rules.toml:3:18: `exe`: bad regular expression"), "{error}");

@@ -10,6 +10,9 @@
 //! the arguments, any ancestor, a container's name or its id. Nothing stands under a key of which nothing is known,
 //! so no condition on it holds, a regular expression that takes everything included.
 //!
+//! A condition on a container or pod, or on what its runtime says of it, is one on a container of the system, unless
+//! the rule says whose: users may call theirs what they like.
+//!
 //! A text is the whole value. `{ prefix = "…" }` and `{ suffix = "…" }` are its ends. `{ regex = '…' }` matches the
 //! whole value too; `.` is any byte, `\w`, `\d` and `\s` are ASCII's, `(?u)` turns to characters. Of a GPU's UUID, and
 //! of a container's id (from 12 digits on), the beginning does.
@@ -98,6 +101,8 @@ struct Condition {
     patterns: Vec<Pattern>,
     /// Captures that the account wants of it; every pattern has all of them.
     uses: Vec<Arc<str>>,
+    /// It is not written: [`Field::ContainerOf`] of a rule that looks at containers and says nothing of whose.
+    is_implied: bool,
 }
 
 /// On whose account a process stands, by a rule.
@@ -123,8 +128,10 @@ pub struct ArgvUse {
 /// A rule that could never match, since what it looks at is not stored. Rules see exactly what is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{line}:{column}: rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no arguments; look at exe, program \
+    "{line}:{column}: rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no {what}; look at {instead} \
      or ancestor instead, or choose a mode that stores them",
+    what = if at.key == Field::Exe.as_str() { "file names" } else { "arguments" },
+    instead = if *mode == CmdlineMode::None { "program" } else { "exe, program" },
     line = at.place.line, column = at.place.column, rule = at.rule.0, key = at.key
 )]
 pub struct ArgvNotStored {
@@ -196,7 +203,7 @@ impl RuleSet {
         if self.rules.is_empty() {
             return None;
         }
-        let seen = Seen::of(subject, &self.fields);
+        let seen = Seen::of(subject, &self.fields, &self.labels);
         let mut candidates = self.index.candidates(&seen);
         candidates.find_map(|place| self.rules.get(place)?.ruled(&seen))
     }
@@ -211,9 +218,13 @@ impl RuleSet {
     /// The first rule that looks at arguments.
     #[must_use]
     pub fn uses_argv(&self) -> Option<ArgvUse> {
+        self.first_use(Field::is_of_arguments)
+    }
+
+    fn first_use(&self, is_such: fn(Field) -> bool) -> Option<ArgvUse> {
         self.rules.iter().find_map(|rule| {
             rule.conditions.iter().find_map(|condition| match condition.key {
-                Key::Of(field) if field.is_of_arguments() => {
+                Key::Of(field) if is_such(field) => {
                     let (rule, place) = (rule.id, condition.place);
                     Some(ArgvUse { rule, place, key: field.as_str() })
                 }
@@ -227,7 +238,7 @@ impl RuleSet {
         self.labels.iter()
     }
 
-    /// Refuses rules that look at arguments, where this mode stores none.
+    /// Refuses rules that look at arguments or files, where this mode stores none.
     ///
     /// # Errors
     /// The first such rule.
@@ -235,7 +246,11 @@ impl RuleSet {
         match mode {
             CmdlineMode::Redacted | CmdlineMode::Full => Ok(()),
             CmdlineMode::None | CmdlineMode::Exe => {
-                self.uses_argv().map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
+                // Without command lines no file name is kept either.
+                let files = || self.first_use(|field| field == Field::Exe);
+                let of_files = || files().filter(|_| mode == CmdlineMode::None);
+                let use_of = self.uses_argv().or_else(of_files);
+                use_of.map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
             }
         }
     }

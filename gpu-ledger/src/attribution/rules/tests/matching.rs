@@ -150,7 +150,7 @@ fn rules_are_filed_under_what_tells_them_apart() {
     for number in [0, 801, 1_202] {
         let process = running(&format!("p{number:04}"));
         process.see(|subject| {
-            let seen = crate::attribution::rules::Seen::of(subject, &set.fields);
+            let seen = crate::attribution::rules::Seen::of(subject, &set.fields, &set.labels);
             assert_eq!(set.index.candidates(&seen).collect::<Vec<_>>(), [number]);
         });
     }
