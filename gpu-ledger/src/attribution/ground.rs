@@ -66,9 +66,9 @@ impl Ground {
                 let step = job.step.as_ref().map_or(String::new(), |step| format!(" step {step}"));
                 format!("{account}{step}")
             }),
-            Self::Pod => place.pod.as_ref().map(|pod| of_user(place, format!("uid {}", pod.uid))),
+            Self::Pod => place.pod.as_ref().map(|pod| of_user(place, &format!("uid {}", pod.uid))),
             Self::Container => {
-                place.container.as_ref().map(|one| of_user(place, container(subject, one)))
+                place.container.as_ref().map(|one| of_user(place, &container(subject, one)))
             }
             Self::Unit => unit(place),
             Self::Scheduler => ladder::scheduler(subject).map(|one| format!("started by {one}")),
@@ -122,8 +122,8 @@ fn container(subject: &Subject<'_>, container: &Container) -> String {
 }
 
 /// What is a user's own, with whose it is.
-fn of_user(place: &Place, what: String) -> String {
-    place.inner_owner().map_or(what.clone(), |owner| format!("{what} of {owner}"))
+fn of_user(place: &Place, what: &str) -> String {
+    place.inner_owner().map_or_else(|| what.to_owned(), |owner| format!("{what} of {owner}"))
 }
 
 /// The unit that stands for a service: of the user's manager, else of the system's.
