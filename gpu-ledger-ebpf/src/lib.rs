@@ -16,7 +16,7 @@ pub use offsets::{ABSENT, OFFSET_COUNT, Offsets};
 use core::mem::{offset_of, size_of};
 
 /// Version of everything in this file; in every record's header.
-pub const WIRE_VERSION: u16 = 2;
+pub const WIRE_VERSION: u16 = 3;
 
 /// The kinds of record, and the index of each in [`Counters`]. Index 0 is unused, so that a
 /// zeroed record is of no kind.
@@ -137,8 +137,13 @@ pub const FILENAME_MAX: usize = 4_096;
 /// Most bytes of a cgroup's path: the kernel's own bound for this tracepoint
 /// (`kernel/cgroup/cgroup.c`, `TRACE_CGROUP_PATH_LEN`).
 pub const CGROUP_PATH_MAX: usize = 1_024;
-/// cgroups per record: v2, the one of the memory controller, the one of the pids controller.
-pub const CGROUPS: usize = 3;
+/// The v1 controllers whose groups a record names, in the order of [`Subject::cgroups`]. In these runtimes
+/// and batch schedulers put what they run; Slurm may have a job in `freezer`, `devices` or `cpuset` alone
+/// (slurm.conf(5), `ProctrackType`; cgroup.conf(5), `ConstrainDevices`, `ConstrainCores`). Where two
+/// hierarchies tell as much the later one is believed, so those that hold every process of a unit stand last.
+pub const CONTROLLERS: [&str; 5] = ["cpuset", "devices", "freezer", "memory", "pids"];
+/// cgroups per record: v2, then one for each of [`CONTROLLERS`].
+pub const CGROUPS: usize = 1 + CONTROLLERS.len();
 /// Most device majors that can be watched.
 pub const DEVICE_MAJORS_MAX: usize = 16;
 /// Fills unused places of `DEVICE_MAJORS`; no device has it (majors are 12 bits).
@@ -199,7 +204,7 @@ pub struct Subject {
     pub login_uid: u32,
     /// Zero.
     pub padding: u32,
-    /// v2, memory's, pids'.
+    /// v2, then those of [`CONTROLLERS`].
     pub cgroups: [Cgroup; CGROUPS],
 }
 
@@ -308,13 +313,13 @@ const _: () = {
     assert!(size_of::<Header>() == 32 && offset_of!(Header, seq) == 8);
     assert!(offset_of!(Header, at_ns) == 16 && offset_of!(Header, cpu) == 24);
     assert!(size_of::<Cgroup>() == 16 && offset_of!(Cgroup, hierarchy) == 8);
-    assert!(size_of::<Subject>() == 88 && offset_of!(Subject, tgid) == 16);
+    assert!(size_of::<Subject>() == 136 && offset_of!(Subject, tgid) == 16);
     assert!(offset_of!(Subject, login_uid) == 32 && offset_of!(Subject, cgroups) == 40);
-    assert!(size_of::<ForkRecord>() == 120 && offset_of!(ForkRecord, subject) == 32);
-    assert!(size_of::<ExitRecord>() == 128 && offset_of!(ExitRecord, wait_status) == 120);
-    assert!(size_of::<TouchRecord>() == 128 && offset_of!(TouchRecord, major) == 120);
-    assert!(size_of::<ExecHead>() == 152 && offset_of!(ExecHead, argv_true_length) == 120);
-    assert!(offset_of!(ExecHead, exe_device) == 136 && offset_of!(ExecHead, argv_length) == 144);
+    assert!(size_of::<ForkRecord>() == 168 && offset_of!(ForkRecord, subject) == 32);
+    assert!(size_of::<ExitRecord>() == 176 && offset_of!(ExitRecord, wait_status) == 168);
+    assert!(size_of::<TouchRecord>() == 176 && offset_of!(TouchRecord, major) == 168);
+    assert!(size_of::<ExecHead>() == 200 && offset_of!(ExecHead, argv_true_length) == 168);
+    assert!(offset_of!(ExecHead, exe_device) == 184 && offset_of!(ExecHead, argv_length) == 192);
     assert!(size_of::<CgroupHead>() == 56 && offset_of!(CgroupHead, path_length) == 48);
     assert!(size_of::<Counters>() == 136 && COUNTERS_WORDS == 17);
     assert!(offset_of!(Counters, produced) == 16 && offset_of!(Counters, lost) == 64);

@@ -63,6 +63,12 @@ offsets! {
     cred_euid,
     /// `css_set.dfl_cgrp`
     css_set_dfl_cgrp,
+    /// `css_set.subsys[cpuset_cgrp_id]`; absent without the controller
+    css_set_cpuset,
+    /// `css_set.subsys[devices_cgrp_id]`; absent without the controller
+    css_set_devices,
+    /// `css_set.subsys[freezer_cgrp_id]`; absent without the controller
+    css_set_freezer,
     /// `css_set.subsys[memory_cgrp_id]`; absent without the controller
     css_set_memory,
     /// `css_set.subsys[pids_cgrp_id]`; absent without the controller

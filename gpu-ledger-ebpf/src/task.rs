@@ -218,26 +218,30 @@ fn cgroups<M: Memory>(task: Address, unread: &mut Unread) -> [Cgroup; CGROUPS] {
         unread.note(flag::CGROUPS_UNKNOWN);
         return [NO_CGROUP; CGROUPS];
     };
-    let v2 = default_cgroup::<M>(set);
-    let memory = controller::<M>(set, offset!(css_set_memory));
-    let pids = controller::<M>(set, offset!(css_set_pids));
+    let v2 = M::pointer(set, offset!(css_set_dfl_cgrp));
+    let v2_root = v2.and_then(|group| M::pointer(group, offset!(cgroup_root)));
+    let mut known = |read| unread.or_flag(read, flag::CGROUPS_UNKNOWN, NO_CGROUP);
+    // In the order of CONTROLLERS.
     [
-        unread.or_flag(v2, flag::CGROUPS_UNKNOWN, NO_CGROUP),
-        unread.or_flag(memory, flag::CGROUPS_UNKNOWN, NO_CGROUP),
-        unread.or_flag(pids, flag::CGROUPS_UNKNOWN, NO_CGROUP),
+        known(v2.and_then(default_cgroup::<M>)),
+        known(controller::<M>(set, offset!(css_set_cpuset), v2_root)),
+        known(controller::<M>(set, offset!(css_set_devices), v2_root)),
+        known(controller::<M>(set, offset!(css_set_freezer), v2_root)),
+        known(controller::<M>(set, offset!(css_set_memory), v2_root)),
+        known(controller::<M>(set, offset!(css_set_pids), v2_root)),
     ]
 }
 
 /// The group in v2, whose hierarchy is 0 by definition.
 #[inline(always)]
-fn default_cgroup<M: Memory>(set: Address) -> Option<Cgroup> {
-    let group = M::pointer(set, offset!(css_set_dfl_cgrp))?;
+fn default_cgroup<M: Memory>(group: Address) -> Option<Cgroup> {
     Some(Cgroup { id: cgroup_id::<M>(group)?, hierarchy: 0, present: 1 })
 }
 
-/// The group in the hierarchy that carries a controller, unless that is v2, which is known already.
+/// The group in the hierarchy that carries a controller, unless that is v2, which is known already: a
+/// controller that is mounted nowhere is v2's too.
 #[inline(always)]
-fn controller<M: Memory>(set: Address, place: u32) -> Option<Cgroup> {
+fn controller<M: Memory>(set: Address, place: u32, v2_root: Option<Address>) -> Option<Cgroup> {
     if place == ABSENT {
         return Some(NO_CGROUP);
     }
@@ -245,8 +249,7 @@ fn controller<M: Memory>(set: Address, place: u32) -> Option<Cgroup> {
     let group = M::pointer(state, offset!(css_cgroup))?;
     let root = M::pointer(group, offset!(cgroup_root))?;
     // A hierarchy that reads as 0 and is not v2's own is one that was not read.
-    let v2 = M::pointer(set, offset!(css_set_dfl_cgrp))?;
-    if root == M::pointer(v2, offset!(cgroup_root))? {
+    if root == v2_root? {
         return Some(NO_CGROUP);
     }
     let hierarchy = M::u32(root, offset!(cgroup_root_hierarchy_id))?;

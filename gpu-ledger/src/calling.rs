@@ -1,6 +1,6 @@
 //! GPUs by the words that people have for them. Pure.
 
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::unit::GpuUuid;
 
 /// Names that a refusal lists; the rest is counted.
@@ -48,7 +48,7 @@ pub fn gpu_called(word: &str, known: &[(Option<u32>, GpuUuid)]) -> Result<GpuUui
                 Some(index) => format!("{index} ({uuid})"),
                 None => uuid.to_string(),
             });
-            let name = escape(word.as_bytes()).to_string();
+            let name = printable(word.as_bytes()).to_string();
             Err(NoSuchGpu { name, are: other.len(), known: listed(known) })
         }
     }

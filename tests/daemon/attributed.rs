@@ -299,3 +299,53 @@ fn a_helper_that_hangs_costs_the_names_and_nothing_else() {
         assert_eq!((found.get("container_name"), found.get("image")), (None, None), "{found}");
     }
 }
+
+/// Puts processors and memory into each group on the way to one of cpuset: it takes nobody before.
+fn lend_processors(root: &Path, group: &Path) {
+    let mut levels: Vec<&Path> = group.ancestors().take_while(|path| *path != root).collect();
+    levels.reverse();
+    for level in levels {
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            let lent = std::fs::read(level.with_file_name(file)).unwrap();
+            std::fs::write(level.join(file), lent).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_job_of_slurm_that_one_v1_controller_alone_knows_is_billed_as_that_job() {
+    let test = "a_job_of_slurm_that_one_v1_controller_alone_knows_is_billed_as_that_job";
+    if !can_trace(test) {
+        return;
+    }
+    let mounted = mounts::cgroup_mounts(Path::new("/proc")).unwrap();
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = watching(&sim);
+    let mut jobs = BTreeMap::new();
+    // ProctrackType, ConstrainDevices and ConstrainCores; in memory with ConstrainRAMSpace.
+    for (number, controller) in (4_711..).zip(["freezer", "devices", "cpuset", "memory"]) {
+        let carries = |mount: &&mounts::CgroupMount| {
+            let mut controllers = mount.controllers.iter().flatten();
+            mount.root == Path::new("/") && controllers.any(|it| it == controller)
+        };
+        let Some(root) = mounted.iter().find(carries).map(|mount| &mount.place) else { continue };
+        let group = Group::make(root, &format!("slurm/uid_1000/job_{number}/step_0"));
+        if controller == "cpuset" {
+            lend_processors(root, &group.path);
+        }
+        jobs.insert(group.job(&sim, "--ms 20"), number.to_string());
+    }
+    if jobs.is_empty() {
+        stop(daemon);
+        return skip(test, "none of the controllers is mounted as v1");
+    }
+    daemon.until_booked(jobs.len());
+    stop(daemon);
+    let billed = Billed::of(&sim);
+    for (pid, number) in jobs {
+        let job = format!("slurm {number}");
+        let one = billed.named(pid, &job);
+        let labels = &one["labels"];
+        assert_eq!((&labels["job"], &labels["place"]), (&job.into(), &Value::Null), "{one}");
+    }
+}

@@ -7,9 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gpu_ledger::argv::StoredText;
+use gpu_ledger::argv::{CmdlineMode, StoredText};
 use gpu_ledger::identity::ARGV_KEPT_MAX;
 use gpu_ledger::journal::CommitmentKey;
+use gpu_ledger::journal::entry::ArgvPlace;
 use gpu_ledger::journal::store::{Reader, StateDir, check};
 use gpu_ledger::kernel::{Argv, ArgvState};
 
@@ -238,7 +239,8 @@ fn commitments_are_over_what_was_captured(sim: &Sim, state: &Path) {
     let reader = Reader::open(&StateDir::at(state)).unwrap();
     for form in forms() {
         let commitment = committed(&form);
-        let kept = reader.argv(commitment).unwrap();
+        let mode = Some(CmdlineMode::Redacted);
+        let kept = reader.argv(ArgvPlace { commitment, mode }).unwrap();
         let kept = kept.unwrap_or_else(|| panic!("nothing is committed to of {form:?}"));
         assert_eq!(kept.text, StoredText::Redacted, "{form:?}");
         assert!(!has(&kept.argv.bytes, CANARY) && has(&kept.argv.bytes, "[redacted]"));
@@ -308,5 +310,53 @@ fn a_reload_changes_how_much_is_kept_from_then_on() {
     let secret = format!("--token\0k{CANARY}9");
     assert_eq!((texts(&format!("before\0{secret}")), texts(CANARY)), (1, 1));
     assert_eq!(texts("after\0--token\0[redacted]"), 1);
+    assert_sound(&state);
+}
+
+/// What is kept of one command line follows the mode in force, in either direction, and each settlement is told with its
+/// own and no other.
+#[test]
+fn the_same_command_line_is_kept_anew_under_each_mode() {
+    if !can_trace("the_same_command_line_is_kept_anew_under_each_mode") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let modes = ["exe", "full", "redacted", "none", "full", "exe"];
+    let daemon = Setup::on(&sim).config(&format!("cmdline = \"{}\"\n", modes[0])).start();
+    let secret = format!("k{CANARY}9");
+    for (at, mode) in modes.iter().enumerate() {
+        if at > 0 {
+            std::fs::write(daemon.config_path(), format!("cmdline = \"{mode}\"\n")).unwrap();
+            daemon.signal(rustix::process::Signal::HUP);
+            let in_force = || daemon.log().matches("in force now").count() >= at;
+            poll("the mode is in force", || in_force().then_some(()));
+        }
+        let words = ["--token", &secret].map(str::to_owned);
+        assert!(job(&sim, "train.py", &words).status().unwrap().success());
+        daemon.until_booked(at + 1);
+    }
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_gpu-ledger"));
+    let output = explain.args(["explain", "--account", "train.py", "--json", "--state-dir"]);
+    let output = output.arg(&state).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = told["settlements"].as_array().unwrap();
+    assert_eq!(told.len(), modes.len());
+    for (one, mode) in told.iter().zip(modes) {
+        let who = &one["who"];
+        assert_eq!(who["argv_mode"], mode, "{one}");
+        let words = who["argv"]
+            .as_array()
+            .map(|words| words.iter().skip(1).filter_map(|word| word.as_str()));
+        let words = words.map(|words| words.skip(1).collect::<Vec<_>>());
+        let wanted = match mode {
+            "none" => None,
+            "exe" => Some(vec![]),
+            "redacted" => Some(vec!["--token", "[redacted]"]),
+            _ => Some(vec!["--token", secret.as_str()]),
+        };
+        assert_eq!(words, wanted, "{mode}: {one}");
+    }
     assert_sound(&state);
 }

@@ -51,6 +51,19 @@ fn a_database_held_for_five_seconds_costs_no_event_and_no_row() {
 }
 
 #[test]
+fn a_log_that_takes_nothing_costs_the_log_alone() {
+    if !can_trace("a_log_that_takes_nothing_costs_the_log_alone") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let mut daemon = Setup::on(&sim).start_with_a_full_log();
+    sim.work("--ms 5").wait();
+    daemon.until_booked(1);
+    assert!(daemon.lives());
+    daemon.stop();
+}
+
+#[test]
 fn what_has_no_room_in_the_queue_is_a_gap_and_is_read_and_booked_again() {
     if !can_trace("what_has_no_room_in_the_queue_is_a_gap_and_is_read_and_booked_again") {
         return;

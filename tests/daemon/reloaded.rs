@@ -39,13 +39,23 @@ fn rules_are_taken_over_on_hangup_and_wrong_ones_leave_the_old_in_force() {
     assert_eq!(refused["rules"]["path"], rules.to_str().unwrap());
     let why = refused["reload_refused"]["error"].as_str().unwrap();
     assert!(why.contains("rules.toml:3:22: `program`: bad regular expression"), "{why}");
-    let said = text(&ledger(&sim, &["status"]).stdout);
+    let asked = ledger(&sim, &["status"]);
+    assert_eq!(asked.status.code(), Some(2), "what is in force is not what the files say");
+    let said = text(&asked.stdout);
     assert!(said.contains("  RELOAD REFUSED 20") && said.contains(&first), "{said}");
     sim.work("--ms 5").wait();
     daemon.until_booked(2);
     std::fs::write(&rules, rule("second")).unwrap();
+    let before = daemon.log().len();
     daemon.signal(rustix::process::Signal::HUP);
     daemon.until_logged(&gpu_ledger::journal::chain::sha256(rule("second").as_bytes()).to_string());
+    // Nobody is told that nothing changed, unless nothing did.
+    status(&sim);
+    assert!(!daemon.log()[before..].contains("nothing in"), "{}", &daemon.log()[before..]);
+    let before = daemon.log().len();
+    daemon.signal(rustix::process::Signal::HUP);
+    let whole = "the configuration was read again: nothing in it changed";
+    poll(whole, || daemon.log()[before..].contains(whole).then_some(()));
     sim.work("--ms 5").wait();
     daemon.until_booked(3);
     let taken = status(&sim);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes as RawBytes;
 use gpu_ledger::accounting::{Busy, BusySource, Row, Window};
-use gpu_ledger::argv::StoredText;
+use gpu_ledger::argv::{CmdlineMode, Stored, stored};
 use gpu_ledger::clock::Stamp;
 use gpu_ledger::coverage::Gap;
 use gpu_ledger::identity::{Basis, User};
@@ -70,6 +70,8 @@ pub struct Job {
     pub account: Account,
     pub opened: Option<u64>,
     pub dispute: Option<DisputeReason>,
+    /// How much of its arguments is kept.
+    pub cmdline: CmdlineMode,
 }
 
 impl Job {
@@ -83,6 +85,7 @@ impl Job {
             account: Account::Unclassified(Arc::from(format!("service-{}", pid % 17))),
             opened: None,
             dispute: None,
+            cmdline: CmdlineMode::Full,
         }
     }
 
@@ -142,7 +145,7 @@ impl Job {
             driver: said(),
             row: self.row(),
             seen: read,
-            identity: named.then(|| identity(self.pid, &argv, commitment)),
+            identity: named.then(|| identity(self.pid, &argv, commitment, self.cmdline)),
             nameless: None,
         };
         let mut draft = draft(
@@ -150,10 +153,12 @@ impl Job {
             Figures::Settlement(Box::new(figures)),
             Evidence::Settlement(Box::new(evidence)),
         );
-        draft.argv = commitment.filter(|_| named).map(|commitment| KeptArgv {
+        let Stored { bytes, text } = stored(&argv, self.cmdline);
+        draft.argv = commitment.filter(|_| named).zip(bytes).map(|(commitment, bytes)| KeptArgv {
             commitment,
-            argv,
-            text: StoredText::Captured,
+            mode: Some(self.cmdline),
+            argv: Argv { bytes, ..argv },
+            text,
         });
         draft
     }
@@ -163,6 +168,7 @@ fn identity(
     pid: u32,
     argv: &Argv,
     commitment: Option<gpu_ledger::journal::Digest>,
+    mode: CmdlineMode,
 ) -> IdentityEvidence {
     let key = ProcessKey { pid: Pid(pid), start: BootNs(5) };
     IdentityEvidence {
@@ -179,6 +185,7 @@ fn identity(
             captured_length: u64::try_from(argv.bytes.len()).unwrap_or(u64::MAX),
             true_length: argv.true_length,
             state: argv.state,
+            mode: commitment.map(|_| mode),
         },
         user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Unset },
         ancestors: vec![Ancestor { key, program: Some(Arc::from("bash")) }],
@@ -205,7 +212,8 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         memory: None,
     };
     let argv = Argv { bytes: RawBytes::new(), true_length: None, state: ArgvState::Unreadable };
-    let evidence = OpenEvidence { row: None, identity: Some(identity(pid, &argv, None)) };
+    let evidence =
+        OpenEvidence { row: None, identity: Some(identity(pid, &argv, None, CmdlineMode::Full)) };
     draft(ms, Figures::Open(Box::new(figures)), Evidence::Open(Box::new(evidence)))
 }
 

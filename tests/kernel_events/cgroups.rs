@@ -2,10 +2,14 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use gpu_ledger::identity::CgroupPaths;
 use gpu_ledger::kernel::{CgroupId, Event, Subject, TracerOptions, mounts};
+use gpu_ledger::unit::Pid;
+use gpu_ledger_ebpf::CONTROLLERS;
 
-use crate::support::{children, skip, watch};
+use crate::support::{actor, children, skip, watch};
 
 /// A control group of this test, removed at its end.
 struct Group {
@@ -19,6 +23,14 @@ impl Group {
         let path = root.join(&name);
         std::fs::create_dir(&path).unwrap();
         Self { path, name }
+    }
+
+    /// A group of cpuset takes nobody before it has processors and memory.
+    fn lend_processors(&self) {
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            let lent = std::fs::read(self.path.with_file_name(file)).unwrap();
+            std::fs::write(self.path.join(file), lent).unwrap();
+        }
     }
 
     fn id(&self, hierarchy: u32) -> CgroupId {
@@ -80,5 +92,52 @@ fn a_cgroup_that_is_gone_again_has_left_its_name() {
     }
     if seen == 0 {
         skip(name, "neither cgroup v2 nor the v1 memory controller is mounted");
+    }
+}
+
+#[test]
+fn a_process_in_a_group_of_any_v1_controller_alone_is_reported_there() {
+    let name = "a_process_in_a_group_of_any_v1_controller_alone_is_reported_there";
+    let Some(mut watch) = watch(name, &TracerOptions::default()) else { return };
+    let mounted = mounts::cgroup_mounts(Path::new("/proc")).unwrap();
+    let mut seen = 0;
+    for controller in CONTROLLERS {
+        let carries = |mount: &&mounts::CgroupMount| {
+            let controllers = mount.controllers.iter().flatten();
+            mount.root == Path::new("/") && controllers.into_iter().any(|it| it == controller)
+        };
+        let Some(mount) = mounted.iter().find(carries) else { continue };
+        let group = Group::make(&mount.place, controller);
+        if controller == "cpuset" {
+            group.lend_processors();
+        }
+        let mut job = Command::new("/bin/sh");
+        job.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&group.path);
+        let mut job = job.arg(actor()).args(["exit", "0"]).spawn().unwrap();
+        let pid = Pid(job.id());
+        assert!(job.wait().unwrap().success(), "{controller}");
+        let inode = group.id(0).id;
+        let exit = watch.exit_of(pid);
+        let exec = watch.exec_of(pid);
+        let fork = crate::support::forks(&watch.events).find(|it| it.subject.key.pid == pid);
+        let born = fork.unwrap().subject.cgroups.clone().unwrap();
+        let groups = exec.subject.cgroups.clone().unwrap();
+        let moved: Vec<CgroupId> = groups.iter().filter(|it| !born.contains(it)).copied().collect();
+        let [CgroupId { hierarchy, id }] = moved[..] else { panic!("{controller}: {moved:?}") };
+        assert_eq!((id, hierarchy == 0), (inode, false), "{controller}");
+        assert_eq!(exit.subject.cgroups, Some(groups), "{controller}");
+        // Its name from the event of its making alone.
+        let mut paths = CgroupPaths::default();
+        for event in &watch.events {
+            if let Event::CgroupMade(made) = event {
+                paths.apply(made);
+            }
+        }
+        let expected = format!("/{}", group.name);
+        assert_eq!(paths.path_of(moved[0]), Some(expected.as_bytes()), "{controller}");
+        seen += 1;
+    }
+    if seen == 0 {
+        skip(name, "none of the controllers is mounted as v1");
     }
 }

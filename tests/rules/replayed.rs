@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpu_ledger::argv::CmdlineMode;
 use gpu_ledger::journal::store::{Reader, StateDir, Store};
 use gpu_ledger::settlement::Account;
 use gpu_ledger::unknown::{DisputeReason, NamelessReason};
@@ -91,6 +92,43 @@ fn without_rules_everything_stands_where_it_stood() {
     }
     let (_, status) = replayed(folder.path(), "[[rule]]\naccount = \"a\"\nlabels.app = \"x\"\n");
     assert_eq!(status, 2, "labels are not in the journal");
+}
+
+/// Of each settlement that lacks what a rule looks at it is said, and of no other.
+#[test]
+fn what_is_not_stored_of_arguments_makes_not_known_what_rules_on_them_would_have_done() {
+    use CmdlineMode::{Exe, Full, None as Nothing, Redacted};
+    let folder = crate::made::folder();
+    let (mut store, _) = Store::open(&StateDir::at(folder.path())).unwrap();
+    let key = store.commitment_key().clone();
+    for (pid, cmdline) in (1..).zip([Exe, Exe, Nothing, Redacted, Full]) {
+        let job = Job::of(pid, EPOCH_MS + u64::from(pid) * STEP_MS, 100);
+        store.append(vec![Job { cmdline, ..job }.draft(Some(&key))]).unwrap();
+    }
+    drop(store);
+    let without = |condition: &str| {
+        let rule = format!("[[rule]]\naccount = \"a\"\n{condition}\n");
+        let (report, status) = replayed(folder.path(), &rule);
+        let taken = lines(&report).get("a").map_or(0, |line| line[1][0]);
+        (report["without_argv"].as_u64().unwrap(), status, taken)
+    };
+    assert_eq!(without("argv = { prefix = \"--run=\" }"), (3, 2, 2));
+    assert_eq!(without("command_line = { regex = '.*' }"), (3, 2, 2));
+    assert_eq!(without("model = \"llama\""), (3, 2, 0));
+    // The program is in every entry, whatever is stored of arguments.
+    assert_eq!(without("program = \"train.py\""), (0, 0, 5));
+    let file = File::of("[[rule]]\naccount = \"a\"\nmodel = \"llama\"\n");
+    let state = folder.path().to_str().unwrap();
+    let output = rules(&["replay", "--period", "all", "--state-dir", state, file.name()]);
+    let said = text(&output.stdout);
+    assert!(said.contains("NOT KNOWN: of 3 settlements not all is stored of arguments"), "{said}");
+    // What was kept can be deleted; which model they named was found before, and stands where there was one.
+    let (mut store, _) = Store::open(&StateDir::at(folder.path())).unwrap();
+    let kept = Job::of(5, EPOCH_MS + 5 * STEP_MS, 100).draft(Some(&key)).argv.unwrap();
+    assert_eq!(store.forget_argv(&[kept.commitment]).unwrap(), 1);
+    drop(store);
+    assert_eq!(without("argv = { prefix = \"--run=\" }"), (4, 2, 1));
+    assert_eq!(without("model = \"llama\""), (3, 2, 0));
 }
 
 #[test]

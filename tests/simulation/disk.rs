@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpu_ledger::accounting::RowKey;
 use gpu_ledger::journal::chain::{self, Kept, Sealed, booking_key, read_evidence};
 use gpu_ledger::journal::draft::{Edges, Settlements};
-use gpu_ledger::journal::entry::KeptArgv;
+use gpu_ledger::journal::entry::{ArgvPlace, KeptArgv};
 use gpu_ledger::journal::entry::{ConflictFigures, Draft, Entry, Evidence, Figures};
 use gpu_ledger::journal::{BootId, ChainError, Digest, Recovered};
 use gpu_ledger::settlement::contradicts;
@@ -67,7 +67,7 @@ pub(crate) struct Disk {
     pub(crate) entries: Vec<Bytes>,
     booked: BTreeMap<Vec<u8>, u64>,
     by_key: BTreeMap<RowKey, u64>,
-    argv: BTreeMap<Digest, KeptArgv>,
+    argv: BTreeMap<ArgvPlace, KeptArgv>,
     /// Conflicts by the settlement that they are about.
     conflicts: BTreeMap<u64, Vec<u64>>,
     /// The end, as the open store has it.
@@ -166,7 +166,7 @@ impl Disk {
         }
     }
 
-    fn commit(&mut self, end: Recovered, new: Vec<New>, argv: Vec<(Digest, KeptArgv)>) {
+    fn commit(&mut self, end: Recovered, new: Vec<New>, argv: Vec<(ArgvPlace, KeptArgv)>) {
         self.last_batch = new.len();
         for New { sealed: Sealed { entry, body, evidence }, key } in new {
             if let (Figures::Settlement(settlement), Some(key)) = (&entry.figures, key) {
@@ -198,8 +198,8 @@ impl Disk {
         self.by_key.contains_key(key)
     }
 
-    pub(crate) fn argv(&self, commitment: Digest) -> Option<KeptArgv> {
-        self.argv.get(&commitment).cloned()
+    pub(crate) fn argv(&self, place: ArgvPlace) -> Option<KeptArgv> {
+        self.argv.get(&place).cloned()
     }
 
     pub(crate) fn read_figures(&self, seq: u64) -> Result<Entry, ChainError> {
@@ -233,7 +233,7 @@ struct Batch<'a> {
     disk: &'a Disk,
     end: Recovered,
     new: Vec<New>,
-    argv: Vec<(Digest, KeptArgv)>,
+    argv: Vec<(ArgvPlace, KeptArgv)>,
 }
 
 impl Batch<'_> {
@@ -291,7 +291,7 @@ impl Batch<'_> {
     }
 
     fn enter(&mut self, draft: Draft, key: Option<Vec<u8>>) -> Result<u64, ChainError> {
-        self.argv.extend(draft.argv.clone().map(|kept| (kept.commitment, kept)));
+        self.argv.extend(draft.argv.clone().map(|kept| (kept.place(), kept)));
         if self.disk.bug == Some(Bug::CountedTwice)
             && let Figures::Settlement(settlement) = &draft.figures
             && self.end.head.seq.is_multiple_of(8)

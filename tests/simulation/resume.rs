@@ -16,5 +16,5 @@ pub(crate) fn left(disk: &Disk) -> Result<Left, ChainError> {
         earlier.push(Earlier { seq: *seq, at, open: figures.clone(), evidence });
     }
     let edges = disk.edges.clone().expect("it was opened");
-    Left::of(edges, earlier, disk.end.last, |commitment| Ok(disk.argv(commitment)))
+    Left::of(edges, earlier, disk.end.last, |place| Ok(disk.argv(place)))
 }

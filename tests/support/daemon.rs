@@ -133,6 +133,16 @@ impl<'sim> Setup<'sim> {
         self.spawn_with(|_| {})
     }
 
+    /// Starts it with a log that takes nothing, and waits until it says that it is ready.
+    pub(crate) fn start_with_a_full_log(self) -> Daemon<'sim> {
+        let mut daemon = self.spawn_with(|command| {
+            let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+            command.stderr(full);
+        });
+        daemon.until_told("READY=1");
+        daemon
+    }
+
     /// Starts it, with every change to its state directory judged before it is made.
     pub(crate) fn spawn_judged(
         self,

@@ -15,6 +15,8 @@ pub(super) enum Sort {
     Material,
     /// The name says little: only a value that a machine made.
     Key,
+    /// An option named `key` alone, or like a service: the name says still less.
+    Alone,
     /// `user:password`, or a key.
     Login,
     /// A header that begins with a scheme: `Bearer V`.
@@ -27,6 +29,8 @@ pub(super) enum Sort {
     Code,
     /// What goes into a hash, or a token under a short name: not where it is a number or a word.
     Made,
+    /// The key of an account or of a licence, which sites print in groups, too.
+    Account,
     /// `session`: mostly the name of one.
     Session,
     /// `pk`, `sk`: as little a name as [`Sort::Key`], and rows have numbers.
@@ -45,9 +49,13 @@ impl Sort {
                 Self::Token => !value.starts_with(b"id="),
                 Self::Bare | Self::Authorization => !values::is_count(value),
                 Self::Material => !values::is_path(value) && !values::is_count(value),
-                Self::Key => values::is_random(value),
+                Self::Key => values::is_random(value) || values::is_tangled(value),
+                Self::Alone => values::is_random(value) && values::is_tangled(value),
                 Self::Login => {
-                    is_pair(value) || values::is_random(value) || values::is_base64(value)
+                    is_pair(value)
+                        || values::is_random(value)
+                        || values::is_base64(value)
+                        || values::is_tangled(value)
                 }
                 Self::Pair => is_pair(value),
                 Self::Cookie | Self::Cookies => {
@@ -58,6 +66,9 @@ impl Sort {
                     values::is_made(value)
                         || values::is_random(value)
                         || values::is_base64(value) && !values::is_path(value)
+                }
+                Self::Account => {
+                    Self::Made.holds(value) && !value.contains(&b'/') || values::is_serial(value)
                 }
                 Self::Session => values::is_session(value),
                 Self::Initials => values::is_random(value) && !values::is_uuid(value),
@@ -70,6 +81,18 @@ fn is_pair(value: &[u8]) -> bool {
     let value = values::looked(value);
     let colon = value.iter().position(|byte| *byte == b':');
     colon.is_some_and(|colon| !value.get(colon..).unwrap_or_default().starts_with(b"://"))
+}
+
+/// Whether a word after such a pair is one more: a host with a port, an image with a tag and a module are none.
+pub(super) fn is_further_pair(value: &[u8]) -> bool {
+    let colon = value.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0);
+    let password = colon.and_then(|colon| value.get(colon.saturating_add(1)..)).unwrap_or_default();
+    is_pair(value)
+        && !value.contains(&b'/')
+        && !password.iter().all(u8::is_ascii_alphabetic)
+        && !values::is_count(password)
+        && !values::is_version(password)
+        && !values::is_option(value)
 }
 
 /// Digits that are asked for.
@@ -109,7 +132,16 @@ const PASSES: &str = "multi one two single first second third by low high band a
 const KEYS: &str = "public pub primary foreign partition sort cache bucket object group hash hashed index \
     host map column prefix label dataset text image caption input output row range idempotency dedupe metadata meta value \
     batch state config feature data json num kv attention query part wheel hot short lock lookup shard file path name \
-    type size train eval val sample audio video reward prompt response answer question chat message messages";
+    type size train eval val sample audio video reward prompt response answer question chat message messages target source \
+    src dst id ids context model layer ckpt checkpoint block module weight weights tensor tag experiment run step time \
+    timestamp date sequence obs observation action mask embedding latent frame node edge registry dict document doc content \
+    title summary chosen rejected score reference ref stop trigger menu keyboard function foreground";
+/// Whose key it is, where that is an account or a licence: nearly always a secret.
+const ACCOUNTS: &str = "wandb kaggle license licence comet neptune ngrok clearml hf huggingface openrouter anthropic claude \
+    gemini groq mistral cohere deepseek together replicate runpod lambda tavily serper pinecone civitai roboflow ultralytics \
+    elevenlabs deepgram assemblyai nvidia ngc datadog newrelic posthog langsmith langfuse stability bfl";
+/// Services whose token some programs take from an option of this name alone.
+const SERVICES: &str = "hf huggingface ngrok openai anthropic wandb usewandb kaggle civitai";
 /// A name that begins with one of these is a switch: the word after it is none of its own.
 const SWITCHES: &str = "no ask disable enable allow require return prompt show hide print without skip generate gen has \
     is check cors list use";
@@ -191,6 +223,9 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         "keys" => (!has(KEYS, before)).then_some(Sort::Key),
         "pass" | "pw" | "psw" => (!has(PASSES, before)).then_some(Sort::Password),
         "auth" => Some(Sort::Login),
+        "key" if has(ACCOUNTS, before) => {
+            (!parts.iter().any(|part| part == "public")).then_some(Sort::Account)
+        }
         "key" => (parts.len() > 1 && !has(KEYS, before)).then_some(Sort::Key),
         "cred" => Some(Sort::Material),
         "cookie" | "cookies" => Some(Sort::Cookies),
@@ -209,6 +244,12 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
             (inside && !parts.iter().any(|part| has(ABOUT, part))).then_some(Sort::Made)
         }
     }
+}
+
+/// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
+pub(super) fn sort_of_option(name: &[u8]) -> Option<Sort> {
+    let is_alone = |compact: &str| compact == "key" || has(SERVICES, compact);
+    sort(name).or_else(|| is_alone(&compact(tail(name))).then_some(Sort::Alone))
 }
 
 /// What kind of secrets a list or an object of this name holds, which may be others than one value under it is.
@@ -248,12 +289,18 @@ pub(super) fn is_setter(name: &[u8]) -> bool {
 /// Whether an option of this name takes no value in the word after it.
 pub(super) fn is_switch(name: &[u8]) -> bool {
     let first = parts(tail(name)).into_iter().next().unwrap_or_default();
-    has(SWITCHES, &first)
+    // OpenRLHF's `--use_wandb V`.
+    has(SWITCHES, &first) && !has(SERVICES, &compact(tail(name)))
 }
 
 /// Whether an option of this name may have several values, which look like keys: vLLM's `--api-key V V`.
 pub(super) fn is_many(name: &[u8]) -> bool {
     compact(tail(name)) == "apikey"
+}
+
+/// Whether an option of this name may have several `user:password`: `--auth A:V B:V`.
+pub(super) fn is_logins(name: &[u8]) -> bool {
+    parts(tail(name)).last().is_some_and(|last| last == "auth")
 }
 
 /// Whether an option of this name may have several values.

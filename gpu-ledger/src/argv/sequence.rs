@@ -91,7 +91,8 @@ fn before_value(
         return 2;
     }
     let sign = piece.text.get(name.end..).unwrap_or_default();
-    let sort = names::sort(word).filter(|_| is_option || dashes == 0 && depth == 0);
+    let sort = if is_option { names::sort_of_option(word) } else { names::sort(word) };
+    let sort = sort.filter(|_| is_option || dashes == 0 && depth == 0);
     if let Some(sort) = sort.filter(|_| matches!(sign, b"" | b"=" | b":")) {
         let after = pieces.get(place.saturating_add(2));
         return apart(sign, dashes == 0, next, after, |value_piece| {
@@ -147,6 +148,14 @@ fn is_variable(pieces: &[Piece<'_>], place: usize) -> bool {
 fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
     let mut place = from;
     let is_plural = names::is_plural(option.text);
+    if option.text.starts_with(b"--") && names::is_logins(option.text) {
+        while let Some(piece) = pieces.get(place).filter(|piece| names::is_further_pair(piece.text))
+        {
+            text::held(piece, &(0..piece.text.len()), Sort::Login, marks);
+            place = place.saturating_add(1);
+        }
+        return place;
+    }
     if !option.text.starts_with(b"--")
         || option.text.contains(&b'=')
         || !is_plural && !names::is_many(option.text)

@@ -13,7 +13,9 @@ pub(super) fn whole(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool
     let text = piece.text;
     let dashes = text.iter().take_while(|byte| **byte == b'-').count().min(2);
     let name = name_at(text, dashes);
-    let Some(sort) = names::sort(text.get(name.clone()).unwrap_or_default()) else { return false };
+    let word = text.get(name.clone()).unwrap_or_default();
+    let sort = if dashes > 0 { names::sort_of_option(word) } else { names::sort(word) };
+    let Some(sort) = sort else { return false };
     let after = name.end.saturating_add(1);
     let rest = text.get(after..).unwrap_or_default();
     let value = match text.get(name.end) {

@@ -165,6 +165,49 @@ pub(super) fn is_made(value: &[u8]) -> bool {
     is_mixed && !is_path(value) && !is_uuid(value) && !is_version(value) && !is_algorithm(value)
 }
 
+/// Whether letters and digits, or capitals and small letters, change places in it as nobody names a thing: more often
+/// than in `yolov8n`, `text2image` and `LlamaForCausalLM2`.
+pub(super) fn is_tangled(value: &[u8]) -> bool {
+    const LEAST: usize = 10;
+    /// Between letters and digits.
+    const TURNS_MIN: usize = 3;
+    /// A share of the run: kinds drawn by chance change at six of ten places.
+    const CHANGES_MIN: (usize, usize) = (1, 2);
+    let value = looked(value);
+    let changes = |run: &[u8], kind: fn(&u8) -> u8| {
+        run.iter().zip(run.iter().skip(1)).filter(|(one, next)| kind(one) != kind(next)).count()
+    };
+    let is_knot = |run: &[u8]| {
+        let turns = changes(run, |byte| u8::from(byte.is_ascii_digit()));
+        let all = changes(run, |byte| match byte {
+            b'0'..=b'9' => 1,
+            b'A'..=b'Z' => 2,
+            _ => 0,
+        });
+        let is_often = all.saturating_mul(CHANGES_MIN.1) >= run.len().saturating_mul(CHANGES_MIN.0);
+        run.len() >= LEAST && (turns >= TURNS_MIN || is_often)
+    };
+    is_made(value)
+        && !value.iter().any(|byte| matches!(byte, b'/' | b':'))
+        && !is_file(value)
+        && value.split(|byte| !byte.is_ascii_alphanumeric()).any(is_knot)
+}
+
+/// Whether it is in groups of capitals and digits, as licences are: `A1B2-C3D4-E5F6`.
+pub(super) fn is_serial(value: &[u8]) -> bool {
+    const GROUPS_MIN: usize = 3;
+    const GROUP: std::ops::RangeInclusive<usize> = 4..=8;
+    let value = looked(value);
+    let mut groups = value.split(|byte| *byte == b'-');
+    let length = groups.next().unwrap_or_default().len();
+    let of_serial = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'-';
+    GROUP.contains(&length)
+        && value.iter().all(of_serial)
+        && value.iter().any(u8::is_ascii_digit)
+        && groups.clone().count() >= GROUPS_MIN.saturating_sub(1)
+        && groups.all(|group| group.len() == length)
+}
+
 /// Whether it numbers a thing (RFC 9562), as sessions and rows are.
 pub(super) fn is_uuid(value: &[u8]) -> bool {
     const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
@@ -174,7 +217,7 @@ pub(super) fn is_uuid(value: &[u8]) -> bool {
 }
 
 /// `1.2.3` and `v2.0-rc1`; addresses, too.
-fn is_version(value: &[u8]) -> bool {
+pub(super) fn is_version(value: &[u8]) -> bool {
     let number = value.strip_prefix(b"v").unwrap_or(value);
     number.first().is_some_and(u8::is_ascii_digit) && number.contains(&b'.')
 }

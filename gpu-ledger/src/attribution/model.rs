@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::ollama::{Blobs, is_sha256};
+use crate::argv::redact_word;
 
 /// Bytes of a name; a longer one is none. Two file names' worth: an organisation and a model.
 const NAME_BYTES_MAX: usize = 512;
@@ -22,10 +23,23 @@ struct Runner {
     model: &'static [&'static str],
     /// Whether the first word after the command is the model.
     positional: bool,
+    /// Its options, where they are known: the model is then found behind any of them.
+    grammar: Option<Grammar>,
+}
+
+/// How a program's options end. One that stands in neither list takes exactly one word, so one that is not known
+/// here can hide a model, and makes none of something else.
+struct Grammar {
+    /// Options that take no word; `--no-` of any option takes none either.
+    flags: &'static [&'static str],
+    /// Options that take every word up to the next option.
+    lists: &'static [&'static str],
+    /// Options that took one word in some versions, and take as many as there are in others.
+    one_or_many: &'static [&'static str],
 }
 
 const fn runner(names: &'static [&'static str], model: &'static [&'static str]) -> Runner {
-    Runner { names, command: &[], served: &[], model, positional: false }
+    Runner { names, command: &[], served: &[], model, positional: false, grammar: None }
 }
 
 impl Runner {
@@ -40,9 +54,64 @@ impl Runner {
     const fn positional(self) -> Self {
         Self { positional: true, ..self }
     }
+
+    const fn grammar(self, grammar: Grammar) -> Self {
+        Self { positional: true, grammar: Some(grammar), ..self }
+    }
 }
 
 const SERVED: &[&str] = &["--served-model-name"];
+
+/// `vllm serve`: every option of vllm/entrypoints/openai/cli_args.py and vllm/engine/arg_utils.py that is a bool or a
+/// `store_true` (0.6 to 0.12), and those with `nargs="+"`. `--api-key` took one key before 0.10, and several since.
+const VLLM: Grammar = Grammar {
+    #[rustfmt::skip]
+    flags: &[
+        "-h", "--help", "-v", "--version", "--headless", "--grpc", "--trust-request-chat-template",
+        "--return-tokens-as-token-ids", "--enable-auto-tool-choice", "--exclude-tools-when-tool-choice-none",
+        "--enable-prompt-tokens-details", "--enable-per-request-metrics", "--enable-server-load-tracking",
+        "--enable-force-include-usage", "--enable-tokenizer-info-endpoint", "--enable-log-outputs",
+        "--enable-log-deltas", "--cohere-is-reasoning-model", "--log-error-stack", "--tokens-only",
+        "--disable-uvicorn-access-log", "--allow-credentials", "--enable-ssl-refresh",
+        "--enable-request-id-headers", "--disable-fastapi-docs", "--enable-offline-docs",
+        "--enable-flash-late-interaction", "--disable-frontend-multiprocessing", "--enable-reasoning",
+        "--trust-remote-code", "--enforce-eager", "--disable-sliding-window", "--disable-cascade-attn",
+        "--skip-tokenizer-init", "--enable-prompt-embeds", "--enable-sleep-mode", "--use-tqdm-on-load",
+        "--enable-expert-parallel", "-ep", "--enable-eplb", "--eplb-log-balancedness", "--enable-dbo",
+        "--data-parallel-hybrid-lb", "-dph", "--data-parallel-external-lb", "-dpe",
+        "--data-parallel-multi-port-external-lb", "--disable-custom-all-reduce", "--ray-workers-use-nsight",
+        "--disable-nccl-for-dp-synchronization", "--worker-use-ray", "--engine-use-ray",
+        "--enable-prefix-caching", "--calculate-kv-scales", "--kv-sharing-fast-prefill",
+        "--enable-chunked-prefill", "--use-v2-block-manager", "--enable-lora", "--enable-lora-bias",
+        "--fully-sharded-loras", "--enable-prompt-adapter", "--disable-log-stats",
+        "--aggregate-engine-logging", "--disable-log-requests", "--enable-log-requests",
+        "--disable-chunked-mm-input", "--disable-hybrid-kv-cache-manager", "--async-scheduling",
+        "--disable-async-output-proc", "--disable-mm-preprocessor-cache", "--multi-step-stream-outputs",
+        "--interleave-mm-strings", "--skip-mm-profiling", "--enable-mm-embeds",
+        "--enable-multimodal-encoder-data-parallel",
+    ],
+    #[rustfmt::skip]
+    lists: &[
+        "--lora-modules", "--prompt-adapters", "--served-model-name", "--ignore-patterns", "--logits-processors",
+        "--allowed-media-domains", "--collect-detailed-traces", "--cuda-graph-sizes", "--cudagraph-capture-sizes",
+        "--long-lora-scaling-factors",
+    ],
+    one_or_many: &["--api-key"],
+};
+
+/// `text-generation-server serve`: server/text_generation_server/cli.py (1.0 to 3.3), where a bool is a flag.
+const TGI: Grammar = Grammar {
+    flags: &["--help", "--sharded", "--trust-remote-code", "--json-output"],
+    lists: &[],
+    one_or_many: &[],
+};
+
+/// `llama-run`: tools/run/run.cpp. No other program of llama.cpp takes its model without an option.
+const LLAMA_RUN: Grammar = Grammar {
+    flags: &["-h", "--help", "-v", "--verbose", "--log-verbose", "--jinja"],
+    lists: &[],
+    one_or_many: &[],
+};
 
 /// What is known, by whom it is documented. Options are written with dashes; underscores are the same, as
 /// vLLM, SGLang and argparse's users mix them.
@@ -50,19 +119,20 @@ const SERVED: &[&str] = &["--served-model-name"];
 const RUNNERS: &[Runner] = &[
     // llama.cpp, tools/server/README.md and tools/*/README.md; ollama starts the same server since 0.30.
     runner(
-        &["llama", "llama-server", "llama-cli", "llama-run", "llama-bench", "llama-batched-bench", "llama-embedding",
+        &["llama", "llama-server", "llama-cli", "llama-bench", "llama-batched-bench", "llama-embedding",
             "llama-mtmd-cli", "llama-perplexity", "llama-simple", "llama-speculative", "llama-tts"],
         &["-m", "--model", "-hf", "-hfr", "--hf-repo", "-mu", "--model-url", "-dr", "--docker-repo"],
     ).served(&["--alias", "-a"]),
+    runner(&["llama-run"], &[]).grammar(LLAMA_RUN),
     // ollama, llm/server.go: its runner, in older ones a program of its own. Others of its commands are clients.
     runner(&["ollama"], &["--model", "-model"]).command(&["runner"]),
     runner(&["ollama_llama_server"], &["--model"]),
     // vLLM, docs/serving/openai_compatible_server.md; vllm/entrypoints/cli.
-    runner(&["vllm", "vllm.entrypoints.cli.main"], &["--model"]).command(&["serve"]).served(SERVED).positional(),
+    runner(&["vllm", "vllm.entrypoints.cli.main"], &["--model"]).command(&["serve"]).served(SERVED).grammar(VLLM),
     runner(&["vllm", "vllm.entrypoints.*"], &["--model"]).served(SERVED),
     // Text Generation Inference, docs/source/reference/launcher.md; server/text_generation_server/cli.py.
     runner(&["text-generation-launcher"], &["--model-id"]),
-    runner(&["text-generation-server"], &[]).command(&["serve"]).positional(),
+    runner(&["text-generation-server"], &[]).command(&["serve"]).grammar(TGI),
     // Text Embeddings Inference, docs/source/en/cli_arguments.md.
     runner(&["text-embeddings-router"], &["--model-id"]).served(SERVED),
     // SGLang, docs/advanced_features/server_arguments.md.
@@ -154,10 +224,72 @@ impl Runner {
             served.and_then(|names| names.split(|byte| *byte == b',').next()).and_then(name);
         served.or_else(|| {
             let option = self.model.iter().find_map(|option| value_of(words, option));
-            let model = option.or_else(|| first_plain(words).filter(|_| self.positional))?;
+            let positional = || match &self.grammar {
+                Some(grammar) => grammar.positional(words),
+                None => first_plain(words),
+            };
+            let model = option.or_else(|| positional().filter(|_| self.positional))?;
             called(model, blobs)
         })
     }
+}
+
+impl Grammar {
+    /// The first word that is neither an option nor what one takes.
+    fn positional<'a>(&self, words: &'a [Vec<u8>]) -> Option<&'a [u8]> {
+        let is_one_of = |word: &[u8], list: &[&str]| list.iter().any(|one| is_option(word, one));
+        let is_plain = |word: &&[u8]| !word.starts_with(b"-") || is_negative(word);
+        let mut rest = words.iter().map(Vec::as_slice).peekable();
+        while let Some(word) = rest.next() {
+            if word == b"--" {
+                return rest.next().filter(|word| !word.is_empty());
+            }
+            if !word.starts_with(b"-") {
+                return Some(word).filter(|word| !word.is_empty());
+            }
+            if is_attached(word) {
+                continue;
+            }
+            if word.starts_with(b"--no-") || is_one_of(word, self.flags) {
+                // Some were no flags once, and said so in a word.
+                rest.next_if(|next| {
+                    [&b"true"[..], b"false"].iter().any(|it| next.eq_ignore_ascii_case(it))
+                });
+            } else if is_one_of(word, self.lists) {
+                while rest.next_if(is_plain).is_some() {}
+            } else if is_one_of(word, self.one_or_many) {
+                rest.next_if(is_plain);
+                // Nobody can tell a second key from a model, unless it can be nothing but a model.
+                if let Some(next) = rest.next_if(is_plain) {
+                    let is_last = rest.peek().is_none_or(|word| !is_plain(word));
+                    return Some(next).filter(|next| is_last && is_of_a_hub(next));
+                }
+            } else {
+                rest.next_if(is_plain);
+            }
+        }
+        None
+    }
+}
+
+/// Whether an option has its value in its own word: `--port=8000`, and vLLM's `-O3`.
+fn is_attached(word: &[u8]) -> bool {
+    word.contains(&b'=') || (word.starts_with(b"-O") && word.len() > 2)
+}
+
+/// A number below zero is a value (argparse, "Arguments containing -").
+fn is_negative(word: &[u8]) -> bool {
+    word.strip_prefix(b"-").and_then(|rest| rest.first()).is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether it has the form `ORGANISATION/MODEL` (huggingface_hub, `validate_repo_id`), and not the look of a secret.
+fn is_of_a_hub(word: &[u8]) -> bool {
+    let is_part = |part: &[u8]| {
+        part.first().is_some_and(u8::is_ascii_alphanumeric)
+            && part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+    };
+    let parts: Vec<&[u8]> = word.split(|byte| *byte == b'/').collect();
+    parts.len() == 2 && parts.into_iter().all(is_part) && *redact_word(word) == *word
 }
 
 /// The first word if it is no option. Options with their value attached may stand before it; behind any

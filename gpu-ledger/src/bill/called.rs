@@ -1,21 +1,22 @@
 //! What a typed name means: the lines of a bill, and what is explained, by one rule.
 //!
 //! Words of ours come first, and no line is called like one of them ([`told_apart`]). A name is then what a
-//! page, a table or a log shows of one line: as it is, escaped or not, led by a spreadsheet's apostrophe, or cut.
+//! page, a table or a log shows of one line: as it is, escaped or not, led by a spreadsheet's apostrophe, or cut; or
+//! the part of it that its owner knows: the number of a job, a container's name or id, a pod's name.
 //!
 //! [`told_apart`]: crate::settlement::told_apart
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::BillError;
 use super::table::cell_of;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::calling::listed;
-use crate::escape::{escape, printable, unescape};
+use crate::escape::{printable, unescape};
+use crate::place::{Runtime, Scheduler};
+use crate::rendering::CUT;
 use crate::unknown::{DisputeReason, NamelessReason};
-
-/// What marks a name that was cut for a column.
-const CUT: char = '…';
 
 /// What a settlement or a line is, beside its name.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -143,18 +144,52 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
     if let (true, Some(begin)) = (found.is_empty(), word.trim().strip_suffix(CUT)) {
-        // Blanks at a name's ends are not to be seen on a page.
-        found = by(&|name| !begin.is_empty() && name.trim_start().starts_with(begin));
+        found = by(&|name| !begin.is_empty() && is_cut(name, begin));
+    }
+    if found.is_empty() && !word.is_empty() {
+        found = by(&|name| is_part(name, word));
     }
     let lines = of(found.clone());
     if lines.len() > 1 {
         let shown = |(name, _): &&(String, K)| printable(name.as_bytes()).to_string();
         return Err(BillError::SeveralLines {
-            name: escape(word.as_bytes()).to_string(),
+            name: printable(word.as_bytes()).to_string(),
             known: listed(found.iter().map(shown)),
         });
     }
     Ok(lines)
+}
+
+/// Whether a page that cuts the name shows this of it.
+fn is_cut(name: &str, begin: &str) -> bool {
+    // Blanks at a name's ends are not to be seen there.
+    let name = name.trim_start();
+    let same = name.bytes().zip(begin.bytes()).take_while(|(a, b)| a == b).count();
+    let kept = id_within(name).and_then(|id| same.checked_sub(id.start));
+    let kept = kept.filter(|kept| *kept >= SHORT_ID_DIGITS);
+    // With its id cut too, and its end after that.
+    let short = kept.map_or(Cow::Borrowed(name), |kept| with_short_id(name, kept));
+    [name, &short].into_iter().any(|form| {
+        form.starts_with(begin) || printable(form.as_bytes()).to_string().starts_with(begin)
+    })
+}
+
+/// Whether a word is what its owner calls what stands under a name: `4711` of `slurm 4711`, `web` and the id of
+/// `web (3f2a9c0d1e4b…)` and of `docker 3f2a9c0d1e4b…`, `train-0` of `lab/train-0`.
+fn is_part(name: &str, word: &str) -> bool {
+    let runtimes = Runtime::ALL.iter().map(|runtime| runtime.as_str()).chain(["container"]);
+    let behind =
+        Scheduler::ALL.iter().map(|scheduler| scheduler.as_str()).chain(runtimes).any(|kind| {
+            name.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' ')) == Some(word)
+        });
+    // What stands behind a unit's name is whose manager it is of.
+    let of_container = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
+    let of_container = of_container.filter(|(_, id)| !id.starts_with("user@"));
+    let id = id_within(name).and_then(|id| name.get(id));
+    behind
+        || of_container.is_some_and(|(name, id)| name == word || id == word)
+        || id.is_some_and(|id| word.len() >= SHORT_ID_DIGITS && id.starts_with(word))
+        || name.rsplit_once('/').is_some_and(|(_, pod)| pod == word)
 }
 
 /// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
@@ -213,6 +248,19 @@ mod tests {
         assert_eq!(by_id(&ids[0].0), Ok(BTreeSet::from(["3f2a9c0d1e4baaaa"])));
         assert!(by_id("docker 3f2a9c0d1e4b").unwrap_err().to_string().contains("4baaaa"));
         assert_eq!(by_id("docker 3f2a9c0d1e4"), Ok(BTreeSet::new()));
+        let beside = [("3f2a9c0d1e4b", "a"), ("3f2a9c0d1e4c", "b")].map(|(begin, at)| {
+            (format!("xtts ({begin}{}) of \u{202e}{at}lab", "0".repeat(52)), at)
+        });
+        for (word, meant) in [
+            ("xtts (3f2a9c0d1e4b) o…", vec!["a"]),
+            ("xtts (3f2a9c0d1e4c00…", vec!["b"]),
+            ("xtts (3f2a9c0d1e4d) o…", vec![]),
+            ("xtts (3f2a9c0d1e4c) of \\xe2\\x80\\xaebl…", vec!["b"]),
+            // Fewer digits than a page shows.
+            ("xtts (3f2a9c0d1e4) o…", vec![]),
+        ] {
+            assert_eq!(lines(word, &beside), Ok(meant.into_iter().collect()), "{word}");
+        }
         for word in ["olla", "'ollama", "", "…", "nosuch…"] {
             assert_eq!(meant(word), Ok(Vec::new()), "{word}");
         }
@@ -221,6 +269,48 @@ mod tests {
             "several lines of this bill are called train-ll…: train-llama, train-llm; give the whole \
              name of one, as --format json has it"
         );
+    }
+
+    #[test]
+    fn a_job_a_container_and_a_pod_are_called_as_their_owners_call_them() {
+        let id = format!("3f2a9c0d1e4b{}", "0".repeat(52));
+        let names = [
+            "slurm 4711".to_owned(),
+            "web2 (web2)".to_owned(),
+            format!("xtts ({id})"),
+            "lab/train-0".to_owned(),
+            "ollama (user@1000)".to_owned(),
+            "lxc db".to_owned(),
+            "pbs 9".to_owned(),
+            "htcondor 9".to_owned(),
+            "train-1".to_owned(),
+            "lab/train-1".to_owned(),
+        ];
+        let names: Vec<(String, usize)> = names.into_iter().zip(0..).collect();
+        for (word, line) in [
+            ("4711", 0),
+            ("slurm 4711", 0),
+            ("web2", 1),
+            ("xtts", 2),
+            ("3f2a9c0d1e4b", 2),
+            (&*id, 2),
+            ("train-0", 3),
+            ("db", 5),
+            // A whole name goes before a part of another one.
+            ("train-1", 8),
+        ] {
+            assert_eq!(lines(word, &names), Ok(BTreeSet::from([line])), "{word}");
+        }
+        // A digit fewer than runtimes show, what is not its own, what is part of a part.
+        for word in ["3f2a9c0d1e4", "ollama", "user@1000", "471", "slurm", "lab", "train", ""] {
+            assert_eq!(lines(word, &names), Ok(BTreeSet::new()), "{word}");
+        }
+        let several = lines("9", &names).unwrap_err().to_string();
+        assert!(several.contains("are called 9: pbs 9, htcondor 9; give the whole"), "{several}");
+        // What was typed and what there is stand there as they can be typed.
+        let names = [(r"slurm \xff".to_owned(), 0), (r"pbs \xff".to_owned(), 1)];
+        let several = lines(r"\xff", &names).unwrap_err().to_string();
+        assert!(several.contains(r"called \xff: slurm \xff, pbs \xff;"), "{several}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::BillError;
 use super::ledger::Ledger;
 use crate::calling::{NoSuchGpu, gpu_called, listed};
-use crate::escape::{escape, printable};
+use crate::escape::printable;
 use crate::likeness::nearest;
 use crate::unit::GpuUuid;
 
@@ -32,7 +32,11 @@ pub(super) fn no_such_line<'a>(name: &str, known: impl Iterator<Item = &'a str>)
     names.dedup();
     let safe = |name: &str| printable(name.as_bytes()).to_string();
     BillError::NoSuchLine {
-        name: if name.is_empty() { "\"\"".to_owned() } else { escape(name.as_bytes()).to_string() },
+        name: if name.is_empty() {
+            "\"\"".to_owned()
+        } else {
+            printable(name.as_bytes()).to_string()
+        },
         likely: nearest(name, names.iter().copied()).map(safe),
         known: listed(names.into_iter().map(safe)),
     }

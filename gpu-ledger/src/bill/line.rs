@@ -7,7 +7,11 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use crate::escape::printable;
+use crate::settlement::more_accounts;
 use crate::unit::{Ms, WallUs};
+
+/// Accounts that the daemon's line names: it is written after every transaction, and users make names.
+pub const LOGGED_ACCOUNTS_MAX: usize = 20;
 
 /// What was booked, by the name of the account.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -45,15 +49,35 @@ impl Totals {
 /// a name or a number.
 #[must_use]
 pub fn journal_line(at: WallUs, totals: &Totals) -> String {
+    line(at, totals, usize::MAX)
+}
+
+/// The same with the largest [`LOGGED_ACCOUNTS_MAX`] accounts alone, and before the total the sum of the others as one
+/// word and figure: `(34-more) 1204`.
+#[must_use]
+pub fn logged_line(at: WallUs, totals: &Totals) -> String {
+    line(at, totals, LOGGED_ACCOUNTS_MAX)
+}
+
+fn line(at: WallUs, totals: &Totals, accounts_max: usize) -> String {
     let word = |name: &String| printable(name.as_bytes()).to_string().replace(' ', "\\x20");
+    let largest_first = |(a, more): &(String, u128), (b, less): &(String, u128)| {
+        less.cmp(more).then_with(|| a.cmp(b))
+    };
     let mut figures: Vec<(String, u128)> =
         totals.accounts.iter().map(|(name, held_ms)| (word(name), *held_ms)).collect();
+    figures.sort_by(largest_first);
+    let folded = figures.split_off(accounts_max.min(figures.len()));
     // Always there, as the accounts that are known are: it says that there is such a bucket.
     figures.push(("unattributed".to_owned(), totals.unattributed));
     if totals.disputed > 0 {
         figures.push(("disputed".to_owned(), totals.disputed));
     }
-    figures.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+    figures.sort_by(largest_first);
+    if !folded.is_empty() {
+        let sum = folded.iter().fold(0_u128, |sum, (_, held_ms)| sum.saturating_add(*held_ms));
+        figures.push((more_accounts(folded.len()), sum));
+    }
     let total = figures.iter().fold(0_u128, |sum, (_, held_ms)| sum.saturating_add(*held_ms));
     let mut line = format!("{} gpu-ledger:", seconds(at));
     for (name, held_ms) in figures {
@@ -99,6 +123,26 @@ mod tests {
         assert!(journal_line(AT, &totals).ends_with("gpu-ledger: unattributed 0 TOTAL 0"));
         totals.add_disputed(5);
         assert!(journal_line(AT, &totals).ends_with(" disputed 5 unattributed 0 TOTAL 5"));
+    }
+
+    #[test]
+    fn the_daemons_line_is_as_short_with_all_accounts_of_all_time_and_its_total_the_same() {
+        let mut totals = Totals::default();
+        totals.add_disputed(3);
+        for number in 1..=u64::try_from(LOGGED_ACCOUNTS_MAX).unwrap() {
+            totals.add(&format!("job {number:03}"), Ms(1_000 - number));
+        }
+        assert_eq!(logged_line(AT, &totals), journal_line(AT, &totals));
+        for number in 21..=110 {
+            totals.add(&format!("job {number:03}"), Ms(1_000 - number));
+        }
+        let (whole, logged) = (journal_line(AT, &totals), logged_line(AT, &totals));
+        let (named, rest) = logged.split_once(" disputed 3 unattributed 0 ").unwrap();
+        assert_eq!(named.matches(r"job\x20").count(), LOGGED_ACCOUNTS_MAX);
+        assert!(named.ends_with(r" job\x20020 980") && whole.starts_with(named), "{logged}");
+        let folded: u64 = (21..=110).map(|number| 1_000 - number).sum();
+        let (_, total) = whole.split_once(" TOTAL ").unwrap();
+        assert_eq!(rest, format!("(90-more) {folded} TOTAL {total}"));
     }
 
     #[test]

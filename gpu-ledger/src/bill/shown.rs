@@ -1,28 +1,39 @@
 //! How lines are told apart on a page: no more of an id than that takes, and a mark beside what no rule named.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use unicode_width::UnicodeWidthStr as _;
 
 use super::LineKey;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
+use crate::escape::printable;
+use crate::rendering::{CUT, cell, clip};
+
+/// Columns of a page.
+const PAGE_WIDTH: usize = 80;
 
 /// By so many digits an id grows until it is the only one.
 const DIGITS_STEP: usize = 4;
 
-/// What a page shows otherwise than the report has it.
+/// What a page shows otherwise than the report has it: the same in every section, and of lines that a section
+/// has no room for as well.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Shown {
     /// Names with the id of a container in them, cut.
     names: BTreeMap<String, String>,
+    /// Every name as it is shown where there is room for it.
+    all: BTreeSet<String>,
     /// Lines by no rule that have the name of a line by one.
     namesakes: BTreeSet<LineKey>,
 }
 
 impl Shown {
-    /// Of all names on a report.
-    pub(super) fn of<'n>(all: impl Iterator<Item = &'n str>, namesakes: BTreeSet<LineKey>) -> Self {
-        let all: BTreeSet<&str> = all.collect();
+    /// Of all names on a page.
+    pub fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let every: BTreeSet<&str> = names.into_iter().collect();
         let (mut long, whole): (Vec<&str>, Vec<&str>) =
-            all.into_iter().partition(|name| id_within(name).is_some());
+            every.iter().copied().partition(|name| id_within(name).is_some());
         let mut names = BTreeMap::new();
         let mut digits = SHORT_ID_DIGITS;
         while !long.is_empty() {
@@ -48,13 +59,53 @@ impl Shown {
             long = left;
             digits = digits.saturating_add(DIGITS_STEP);
         }
-        Self { names, namesakes }
+        let mut shown = Self { names, ..Self::default() };
+        shown.all = every.into_iter().map(|name| shown.name(name)).collect();
+        shown
     }
 
-    /// A name for people.
+    /// And of lines that others have the name of by a rule.
+    pub(super) fn with_namesakes(self, namesakes: BTreeSet<LineKey>) -> Self {
+        Self { namesakes, ..self }
+    }
+
+    /// A name for people, safe to print, with no more of an id than tells it from the others.
     #[must_use]
-    pub fn name<'n>(&'n self, name: &'n str) -> &'n str {
-        self.names.get(name).map_or(name, String::as_str)
+    pub fn name(&self, name: &str) -> String {
+        let name = self.names.get(name).map_or(name, String::as_str);
+        printable(name.as_bytes()).to_string()
+    }
+
+    /// A name in at most `width` columns; `None` where another begins with what they have of it.
+    #[must_use]
+    pub fn fitted(&self, name: &str, width: usize) -> Option<String> {
+        let name = self.name(name);
+        let cut = clip(&name, width);
+        if name.width() <= width {
+            return Some(cut);
+        }
+        let begin = cut.trim_end_matches(CUT);
+        let from = self.all.range::<str, _>((Bound::Included(begin), Bound::Unbounded));
+        let mut alike = from.take_while(|other| other.starts_with(begin));
+        alike.all(|other| *other == name).then_some(cut)
+    }
+
+    /// A name in about `width` columns: whole where fewer than all of it would be another's too.
+    #[must_use]
+    pub fn told(&self, name: &str, width: usize) -> String {
+        self.fitted(name, width).unwrap_or_else(|| self.name(name))
+    }
+
+    /// `indent` and a name in its column; on a line of its own above it, where the column would not tell it from
+    /// another.
+    #[must_use]
+    pub fn cell(&self, indent: &str, name: &str, width: usize) -> String {
+        if let Some(fitted) = self.fitted(name, width) {
+            return format!("{indent}{}", cell(&fitted, width));
+        }
+        let above = self.told(name, PAGE_WIDTH.saturating_sub(indent.width()));
+        let blank = indent.width().saturating_add(width);
+        format!("{indent}{above}\n{:blank$}", "")
     }
 
     /// Whether another line has the name of this one, and has it by a rule.
@@ -88,8 +139,8 @@ mod tests {
             "docker 3f2a9c0d1e4c".to_owned(),
             "ollama".to_owned(),
         ];
-        let shown = Shown::of(names.iter().map(String::as_str), BTreeSet::new());
-        let shown: Vec<&str> = names.iter().map(|name| shown.name(name)).collect();
+        let shown = Shown::of(names.iter().map(String::as_str));
+        let shown: Vec<String> = names.iter().map(|name| shown.name(name)).collect();
         assert_eq!(
             shown,
             [
@@ -103,5 +154,30 @@ mod tests {
                 "ollama",
             ]
         );
+    }
+
+    #[test]
+    fn a_name_is_cut_for_a_column_only_where_no_other_begins_so() {
+        let long = |end: &str| format!("{}{end}", "語音".repeat(40));
+        let names = [
+            "pod 0a1b2c3d-1111-2222-3333-444455550001",
+            "pod 0a1b2c3d-1111-2222-3333-444455550002",
+            // Just as wide as the column, and begins as the one below is cut.
+            "train-llama-70b!",
+            "train-llama-70b-instruct",
+            "a-very-long-program-name",
+            &long("1"),
+            &long("2"),
+        ];
+        let shown = Shown::of(names);
+        let fitted = names.map(|name| shown.fitted(name, 16));
+        let (pod, exact) = (None, Some("train-llama-70b!".to_owned()));
+        let cut = Some("a-very-long-pro…".to_owned());
+        assert_eq!(fitted, [pod.clone(), pod, exact, None, cut, None, None]);
+        assert_eq!(shown.cell("* ", names[0], 16), format!("* {}\n{}", names[0], " ".repeat(18)));
+        assert_eq!(shown.cell("", "ollama", 8), "ollama  ");
+        // Wider than a page, where less would be two.
+        assert!(shown.cell("  ", names[5], 16).starts_with(&format!("  {}\n ", names[5])));
+        assert_eq!(Shown::of([names[5]]).cell("", names[5], 16), "語音語音語音語… ");
     }
 }

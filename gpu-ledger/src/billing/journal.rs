@@ -8,7 +8,7 @@ use crate::bill::ledger::Ledger;
 use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
-use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
+use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
 use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
 use crate::unit::Span;
 
@@ -133,10 +133,10 @@ impl JournalFiles {
         Ok(reader.entry(seq)?.map(|entry| entry.at).zip(reader.evidence(seq)?))
     }
 
-    /// Arguments by what they were committed to; `None` where they are not stored, or not any more.
-    pub(crate) fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
+    /// Arguments by where they are kept; `None` where they are not stored, or not any more.
+    pub(crate) fn argv(&self, place: ArgvPlace) -> Result<Option<KeptArgv>, StoreError> {
         for reader in self.archives.iter().chain([&self.journal]) {
-            if let Some(kept) = reader.argv(commitment)? {
+            if let Some(kept) = reader.argv(place)? {
                 return Ok(Some(kept));
             }
         }

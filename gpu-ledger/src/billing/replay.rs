@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{Source, Why};
+use crate::argv::{CmdlineMode, StoredText};
 use crate::attribution::rules::{RuleSet, Ruled};
 use crate::attribution::{
     Attributor, ContainerNames, Label, Process, Users, label_of, labels_of_names, last_paths,
@@ -23,7 +24,9 @@ use crate::clock::Clock;
 use crate::escape::unescape;
 use crate::identity::{Program, argv_words};
 use crate::journal::Entry;
-use crate::journal::entry::{Evidence, Figures, IdentityEvidence, KeptArgv, SettlementFigures};
+use crate::journal::entry::{
+    ArgvEvidence, Evidence, Figures, IdentityEvidence, KeptArgv, SettlementFigures,
+};
 use crate::kernel::Argv;
 use crate::place::{Place, without_secrets};
 use crate::settlement::Account;
@@ -51,6 +54,7 @@ pub struct ReplayOptions {
 
 /// What is billed, beside what would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(Default))]
 pub struct Replay {
     format: &'static str,
     version: u32,
@@ -70,8 +74,12 @@ pub struct Replay {
     pub accounts: Vec<ReplayLine>,
     /// Settlements read that stand as they are booked, since their evidence is not in the journal any more.
     pub without_evidence: u64,
-    /// Settlements read whose arguments are not stored, or not any more, where a rule looks at arguments.
+    /// Settlements read of which not all is stored, or not any more, that a rule looks at of arguments: they themselves,
+    /// or the model that they name.
     pub without_argv: u64,
+    /// Settlements read from before entries said how much of their arguments was kept, where a rule looks at arguments:
+    /// what it saw then may be other than what it is shown.
+    pub argv_of_unknown_mode: u64,
     /// A rule looks at a container's or pod's labels, which a settlement has only where a rule looked at them when it
     /// was booked.
     pub looks_at_labels: bool,
@@ -133,7 +141,7 @@ pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow
     let of = |ledger: &Ledger| report(ledger, &ask, head, &Outside::default());
     let (booked, would_be) = (of(&booked)?, of(&would_be)?);
     agree(&booked, &would_be)?;
-    let Unseen { evidence, argv } = replaying.unseen;
+    let Unseen { evidence, argv, argv_of_unknown_mode } = replaying.unseen;
     Ok(Replay {
         format: FORMAT,
         version: VERSION,
@@ -146,6 +154,7 @@ pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow
         accounts: lines(&booked, &would_be),
         without_evidence: evidence,
         without_argv: argv,
+        argv_of_unknown_mode,
         looks_at_labels: options.rules.labels().next().is_some(),
         only_uid,
     })
@@ -199,6 +208,7 @@ fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
 struct Unseen {
     evidence: u64,
     argv: u64,
+    argv_of_unknown_mode: u64,
 }
 
 struct Replaying<'r> {
@@ -239,7 +249,7 @@ impl Replaying<'_> {
             return figures.account.clone();
         };
         let Some(identity) = &evidence.identity else { return figures.account.clone() };
-        let argv = self.argv(argv);
+        let argv = self.argv(figures, identity, argv);
         let driver = &evidence.driver;
         let process = Process {
             gpu_index: Some(driver.gpu_index),
@@ -258,13 +268,39 @@ impl Replaying<'_> {
         }
     }
 
-    /// The arguments as they are stored, where a rule looks at them.
-    fn argv(&mut self, kept: Option<KeptArgv>) -> Option<Argv> {
-        self.rules.uses_argv()?;
-        if kept.is_none() {
-            self.unseen.argv = self.unseen.argv.saturating_add(1);
+    /// The arguments as they are stored, where a rule looks at them; notes what a rule looks at and is not there. The
+    /// program, and what a scheduler of commands started, stand in the entry by themselves, in every mode.
+    fn argv(
+        &mut self,
+        figures: &SettlementFigures,
+        identity: &IdentityEvidence,
+        kept: Option<KeptArgv>,
+    ) -> Option<Argv> {
+        // The first word's file is not the arguments.
+        let kept = kept.filter(|kept| kept.text != StoredText::Exe);
+        let uses_argv = self.rules.looks_at_argv();
+        let misses_argv = uses_argv && kept.is_none();
+        let had_model = label_of(&figures.labels, Label::Model).is_some();
+        let misses_model =
+            self.rules.uses_model() && !had_model && !was_searched(&identity.argv, kept.as_ref());
+        let unseen = &mut self.unseen;
+        if misses_argv || misses_model {
+            unseen.argv = unseen.argv.saturating_add(1);
+        } else if uses_argv && kept.as_ref().is_some_and(|kept| kept.mode.is_none()) {
+            unseen.argv_of_unknown_mode = unseen.argv_of_unknown_mode.saturating_add(1);
         }
-        kept.map(|kept| kept.argv)
+        kept.filter(|_| uses_argv).map(|kept| kept.argv)
+    }
+}
+
+/// Whether arguments were looked through for a model when their settlement was booked, so that one which has none named
+/// none. `kept`: all of them that may be stored.
+fn was_searched(argv: &ArgvEvidence, kept: Option<&KeptArgv>) -> bool {
+    match argv.mode {
+        Some(CmdlineMode::Redacted | CmdlineMode::Full) => true,
+        // What is stored in spite of the mode, or of one that is not known, is all there was.
+        Some(CmdlineMode::Exe | CmdlineMode::None) => kept.is_some(),
+        None => false,
     }
 }
 

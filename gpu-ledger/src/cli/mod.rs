@@ -259,7 +259,9 @@ fn start_logging(usual: &str) -> LogFilter {
     let named = EnvFilter::try_from_env("GPU_LEDGER_LOG");
     let is_named = named.is_ok();
     let filter = named.unwrap_or_else(|_| EnvFilter::new(usual));
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    // A log that cannot be written is lost; to tell that on the same stderr, as the library would, is a panic.
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).log_internal_errors(false);
     let subscriber = subscriber.with_env_filter(filter).with_filter_reloading();
     let handle = subscriber.reload_handle();
     subscriber.init();

@@ -12,8 +12,8 @@ use crate::escape::escape;
 
 const EXIT_STATUS: &str = "Where no daemon answers it is what the journal says. With --state-dir it is about \
 that journal: the daemon's answer where it writes that one, else what the journal says.\n\
-Exit status: 0 well and nothing unknown, 1 failed, 2 answered but not well, or something is UNKNOWN, or no \
-daemon answers, 64 usage.";
+Exit status: 0 well and nothing unknown, 1 failed, 2 answered but not well, or something is UNKNOWN, or the last \
+reload was refused, so that what is in force is not what the files say, or no daemon answers, 64 usage.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_STATUS)]
@@ -30,10 +30,16 @@ impl Status {
         let status = self.ask()?;
         let page = if self.json { format!("{status}\n") } else { status_text(&status) };
         print(&page)?;
-        let well = status.pointer("/health/well").and_then(Value::as_bool) == Some(true);
-        let known = status.get("unknown").and_then(Value::as_array).is_some_and(Vec::is_empty);
-        Ok(if well && known { 0 } else { STATUS_UNKNOWN })
+        Ok(if is_all_right(&status) { 0 } else { STATUS_UNKNOWN })
     }
+}
+
+/// Well, nothing unknown, and what is in force is what the operator's files say.
+fn is_all_right(status: &Value) -> bool {
+    let well = status.pointer("/health/well").and_then(Value::as_bool) == Some(true);
+    let known = status.get("unknown").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let in_force = status.get("reload_refused").is_none_or(Value::is_null);
+    well && known && in_force
 }
 
 impl Status {
@@ -82,4 +88,27 @@ struct NoDaemonOf {
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     real(one) == real(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_well_unknown_or_refused_is_told_by_the_exit_status() {
+        let of = |well: bool, unknown: Value, refused: Value| json!({ "health": { "well": well }, "unknown": unknown, "reload_refused": refused });
+        assert!(is_all_right(&of(true, json!([]), Value::Null)));
+        for status in [
+            of(false, json!([]), Value::Null),
+            of(true, json!([{ "reason": "x" }]), Value::Null),
+            of(true, json!([]), json!({ "at": "2026-11-30T00:00:00.000Z", "error": "e" })),
+            // Also where why is not told to whoever asks.
+            of(true, json!([]), json!({ "at": "2026-11-30T00:00:00.000Z", "error": null })),
+            json!({}),
+        ] {
+            assert!(!is_all_right(&status), "{status}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::file::read_bounded;
 use crate::argv::CmdlineMode;
-use crate::attribution::rules::{ArgvNotStored, FILE_BYTES_MAX, Faults, RuleSet};
+use crate::attribution::rules::{FILE_BYTES_MAX, Faults, RuleSet};
 
 /// Where the rules lie unless the configuration names another file.
 pub const RULES_DEFAULT: &str = "/etc/gpu-ledger/rules.toml";
@@ -39,12 +39,12 @@ pub enum RulesError {
         faults: Faults,
     },
     /// It looks at what is not stored.
-    #[error("{path}:{cause}", path = path.display())]
+    #[error("{path}:{faults}", path = path.display())]
     NotStored {
         /// The file.
         path: PathBuf,
         /// Where.
-        cause: ArgvNotStored,
+        faults: Faults,
     },
 }
 
@@ -84,12 +84,12 @@ impl Rules {
     /// Refuses rules that look at arguments, where this mode stores none.
     ///
     /// # Errors
-    /// The first such rule.
+    /// Every such condition.
     pub fn fit(self, mode: CmdlineMode) -> Result<Self, RulesError> {
         let path = || self.path.clone().unwrap_or_default();
         match self.set.fits(mode) {
             Ok(()) => Ok(self),
-            Err(cause) => Err(RulesError::NotStored { path: path(), cause }),
+            Err(faults) => Err(RulesError::NotStored { path: path(), faults }),
         }
     }
 }
@@ -118,6 +118,13 @@ mod tests {
             assert!(error.contains("rules.toml:3:1: rule 1 looks at `argv`"), "{error}");
         }
         assert!(rules.clone().fit(CmdlineMode::Redacted).is_ok());
+        // A model is read off the arguments, and every condition that can never hold is told of.
+        let text =
+            "[[rule]]\naccount = \"a\"\nmodel = \"m\"\n\n[[rule]]\naccount = \"b\"\nargv = \"x\"\n";
+        std::fs::write(&path, text).unwrap();
+        let error = Rules::read(&path).unwrap().fit(CmdlineMode::None).unwrap_err().to_string();
+        assert!(error.contains("rules.toml:3:1: rule 1 looks at `model`"), "{error}");
+        assert!(error.ends_with("(and 1 more: gpu-ledger rules check)"), "{error}");
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = \"/x\"\n").unwrap();
         let of_file = Rules::read(&path).unwrap();
         let error = of_file.clone().fit(CmdlineMode::None).unwrap_err().to_string();

@@ -57,7 +57,7 @@ use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
 pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
-use self::rules::{InForce, Reloads};
+use self::rules::{InForce, Reloads, Reread};
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
@@ -258,9 +258,9 @@ impl Daemon {
                 return;
             }
         };
-        let taken = self.reload_rules(&mut wanted);
+        let reread = self.reload_rules(&mut wanted);
         let reload = Reload::of(&self.config, wanted);
-        self.tell_of(&reload, taken);
+        self.tell_of(&reload, reread);
         if reload.in_force.mark_interval != self.config.mark_interval {
             self.marks = every(reload.in_force.mark_interval);
         }
@@ -279,13 +279,13 @@ impl Daemon {
         group.clone_from(&self.config.socket.group);
     }
 
-    /// Logs what a file that was read again changes; that it changes nothing, too, unless what it would have changed
-    /// was refused.
-    fn tell_of(&self, reload: &Reload, taken: bool) {
+    /// Logs what a file that was read again changes; that it changes nothing, too, unless other rules are in force or
+    /// what it would have changed was refused: that has a line by then.
+    fn tell_of(&self, reload: &Reload, reread: Reread) {
         if self.options.config.is_none() && !Path::new(CONFIG_DEFAULT).exists() {
             tracing::warn!("there is no {CONFIG_DEFAULT}: every key has its default");
         }
-        if reload.changes.is_empty() && taken {
+        if reload.changes.is_empty() && reread == Reread::Same {
             tracing::info!("the configuration was read again: nothing in it changed");
         }
         for change in &reload.changes {

@@ -60,6 +60,17 @@ pub(super) struct Reloads {
     standing: Option<Refused>,
 }
 
+/// What reading the rules again came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reread {
+    /// Others are in force.
+    Changed,
+    /// The same are.
+    Same,
+    /// The same are, since those that were read are wrong.
+    Refused,
+}
+
 /// A reload that was refused.
 #[derive(Clone, Debug)]
 struct Refused {
@@ -95,23 +106,22 @@ pub(super) fn read(config: &Config) -> Result<Rules, RulesError> {
 
 impl Daemon {
     /// Reads the rules that the configuration names. Wrong ones, and a `cmdline` that stores none of what they look
-    /// at, change nothing: both stay in force together, and so does what the configuration said of them. Whether
-    /// they were taken.
-    pub(super) fn reload_rules(&mut self, wanted: &mut Config) -> bool {
+    /// at, change nothing: both stay in force together, and so does what the configuration said of them.
+    pub(super) fn reload_rules(&mut self, wanted: &mut Config) -> Reread {
         let read = Rules::read_or_default(wanted.rules.as_deref());
         match read.and_then(|rules| rules.fit(wanted.cmdline)) {
             Ok(rules) => {
-                self.take_rules(rules, wanted.cmdline);
+                let reread = self.take_rules(rules, wanted.cmdline);
                 self.reloads.taken = self.reloads.taken.saturating_add(1);
                 self.reloads.standing = None;
-                true
+                reread
             }
             Err(error) => {
                 self.tell_of_refused_rules(wanted, &error);
                 self.refuse(&error);
                 wanted.rules.clone_from(&self.config.rules);
                 wanted.cmdline = self.config.cmdline;
-                false
+                Reread::Refused
             }
         }
     }
@@ -142,7 +152,7 @@ impl Daemon {
     }
 
     /// Puts rules in force: what is settled from here on falls under them.
-    fn take_rules(&mut self, rules: Rules, cmdline: CmdlineMode) {
+    fn take_rules(&mut self, rules: Rules, cmdline: CmdlineMode) -> Reread {
         let old = &self.in_force;
         let is_same = rules.set.digest() == old.rules.set.digest() && rules.path == old.rules.path;
         let (since, shadows) = if is_same {
@@ -160,6 +170,7 @@ impl Daemon {
         self.tell_unmatched_gpus();
         // The tree of a file takes several times as much as its rules.
         give_back();
+        if is_same { Reread::Same } else { Reread::Changed }
     }
 
     /// Says which rules no GPU of this host can fall under, once its GPUs are known.

@@ -52,7 +52,7 @@ pub(super) fn left(
         evidence: one.evidence,
     });
     let edges = edges(dir, boot, now)?;
-    let argv_of = |commitment| store.argv(commitment);
+    let argv_of = |place| store.argv(place);
     Left::of(edges, earlier.collect(), recovered.last, argv_of)
 }
 

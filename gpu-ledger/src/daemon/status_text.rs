@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::bill::Shown;
 use crate::escape::printable;
-use crate::rendering::{cell, clip};
+use crate::rendering::clip;
 use crate::unit::{Bytes, Ms};
 
 /// Columns of a line.
@@ -59,8 +60,10 @@ pub(crate) fn status_text(status: &Value) -> String {
         page.wrapped("  device-touch off: ", &safe(why));
     }
     write_rules(&mut page, status);
+    let holders = list(status, "/open").into_iter().chain(list(status, "/no_driver_row"));
+    let shown = Shown::of(holders.filter_map(|one| one.get("account")?.as_str()));
     for gpu in list(status, "/gpus") {
-        write_gpu(&mut page, status, gpu);
+        write_gpu(&mut page, status, gpu, &shown);
     }
     for note in list(status, "/notes") {
         page.wrapped("note ", &format!("{} {}", word(note.get("at")), word(note.get("note"))));
@@ -154,7 +157,7 @@ fn write_rules(page: &mut Page, status: &Value) {
 }
 
 /// A GPU, and below it who holds it.
-fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
+fn write_gpu(page: &mut Page, status: &Value, gpu: &Value, shown: &Shown) {
     let of = |name: &str| word(gpu.get(name));
     page.line(&clip(&format!("GPU {} {}", of("index"), of("name")), WIDTH));
     page.line(&clip(&format!("  {}", of("uuid")), WIDTH));
@@ -174,12 +177,12 @@ fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
     ));
     let here = |one: &&Value| one.get("gpu_uuid") == gpu.get("uuid");
     for open in list(status, "/open").into_iter().filter(here) {
-        write_open(page, open);
+        write_open(page, open, shown);
     }
     for holder in list(status, "/no_driver_row").into_iter().filter(here) {
         page.line(&format!(
-            "  NO DRIVER ROW {} pid {:<8} for {:>10} at least",
-            cell(&word(holder.get("account")), NAME_WIDTH),
+            "{} pid {:<8} for {:>10} at least",
+            account(shown, "  NO DRIVER ROW ", holder),
             pid(holder),
             time(holder.get("age_ms"))
         ));
@@ -187,10 +190,10 @@ fn write_gpu(page: &mut Page, status: &Value, gpu: &Value) {
     }
 }
 
-fn write_open(page: &mut Page, open: &Value) {
+fn write_open(page: &mut Page, open: &Value, shown: &Shown) {
     page.line(&format!(
-        "  OPEN          {} pid {:<8} so far {:>10}",
-        cell(&word(open.get("account")), NAME_WIDTH),
+        "{} pid {:<8} so far {:>10}",
+        account(shown, "  OPEN          ", open),
         pid(open),
         time(open.get("accrued_ms"))
     ));
@@ -267,6 +270,12 @@ fn size(value: Option<&Value>) -> String {
         Some(bytes) => Bytes(bytes).to_string(),
         None => "unknown".to_owned(),
     }
+}
+
+/// Whose it is, in its column behind `before`, or above it.
+fn account(shown: &Shown, before: &str, of: &Value) -> String {
+    let name = of.get("account").and_then(Value::as_str).unwrap_or("unknown");
+    shown.cell(before, name, NAME_WIDTH)
 }
 
 /// A pid; nothing where it is another user's.
@@ -395,6 +404,34 @@ mod tests {
         }
         let page = status_text(&status);
         assert!(!page.contains("rules") && !page.contains("REFUSED"), "{page}");
+    }
+
+    #[test]
+    fn containers_and_pods_are_told_apart_by_as_much_of_an_id_as_that_takes() {
+        let mut status = status("x");
+        let one = |of: &Value, name: String| {
+            let mut one = of.clone();
+            one["account"] = name.into();
+            one
+        };
+        let docker = |end: &str| format!("docker 3f2a9c0d1e4b{end}{}", "0".repeat(51));
+        let pod = |end: u8| format!("pod 0a1b2c3d-1111-2222-3333-44445555000{end}");
+        let (open, rowless) = (status["open"][0].clone(), status["no_driver_row"][0].clone());
+        let names = [docker("a"), docker("b"), format!("docker {}", "c".repeat(64)), pod(1)];
+        status["open"] = names.map(|name| one(&open, name)).to_vec().into();
+        status["no_driver_row"] = vec![one(&rowless, pod(2))].into();
+        let page = status_text(&status);
+        let blank = " ".repeat(16 + NAME_WIDTH);
+        for line in [
+            "  OPEN          docker 3f2a9c0d1e4ba000    pid 4194303  so far 1000:00:00".to_owned(),
+            "  OPEN          docker 3f2a9c0d1e4bb000    pid 4194303  so far 1000:00:00".to_owned(),
+            "  OPEN          docker cccccccccccc        pid 4194303  so far 1000:00:00".to_owned(),
+            format!("  OPEN          {}\n{blank} pid 4194303  so far 1000:00:00", pod(1)),
+            format!("  NO DRIVER ROW {}\n{blank} pid 1        for   23:59:59 at least", pod(2)),
+        ] {
+            assert!(page.contains(&line), "{line:?} is not in\n{page}");
+        }
+        fits(&page);
     }
 
     #[test]

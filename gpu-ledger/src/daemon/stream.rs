@@ -16,7 +16,7 @@ use crate::argv::StoredText;
 use crate::billing::Why;
 use crate::journal::canon::{self, Canonical};
 use crate::journal::chain::{self, Kept, Recovered};
-use crate::journal::entry::{Entry, Figures, KeptArgv, Moment, OpenFigures};
+use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment, OpenFigures};
 use crate::journal::{Digest, Head};
 use crate::kernel::{Argv, ArgvState};
 use crate::settlement::Balance;
@@ -72,7 +72,7 @@ impl fmt::Debug for WhyLine {
     }
 }
 
-/// Kept arguments: commitment, bytes, true length, state, and the word for how they differ from what was captured.
+/// Kept arguments, their mode apart, which the evidence says: commitment, bytes, true length, state, and the word for how they differ from what was captured.
 type ArgvParts = ((Digest, Bytes), (Option<u64>, (ArgvState, Arc<str>)));
 
 /// The chain's part of an entry.
@@ -205,7 +205,7 @@ impl EntryLine {
     /// The same, with what it rests on.
     pub(crate) fn with(mut self, why: &Why) -> Result<Self, canon::CanonError> {
         let argv = why.argv.as_ref().map(|kept| {
-            let KeptArgv { commitment, argv, text } = kept;
+            let KeptArgv { commitment, mode: _, argv, text } = kept;
             let state: (ArgvState, Arc<str>) = (argv.state, text.as_str().into());
             let parts: ArgvParts = ((*commitment, argv.bytes.clone()), (argv.true_length, state));
             canon::encode(&parts).map(|parts| STANDARD.encode(parts))
@@ -221,7 +221,7 @@ impl EntryLine {
         let Some(line) = &self.why else { return Ok(None) };
         let seq = self.seq;
         let evidence = bytes(seq, &line.evidence)?;
-        let evidence = if proven {
+        let evidence: Evidence = if proven {
             chain::read_evidence(seq, entry.evidence, &evidence)?
         } else {
             value(seq, &evidence)?
@@ -230,7 +230,8 @@ impl EntryLine {
             let parts: ArgvParts = value(seq, &bytes(seq, argv)?)?;
             let ((commitment, bytes), (true_length, (state, text))) = parts;
             let text = StoredText::of(&text).ok_or(StreamError::Argv { seq })?;
-            Ok(KeptArgv { commitment, argv: Argv { bytes, true_length, state }, text })
+            let mode = evidence.argv_place().and_then(|place| place.mode);
+            Ok(KeptArgv { commitment, mode, argv: Argv { bytes, true_length, state }, text })
         });
         Ok(Some(Why { at: entry.at, evidence, argv: argv.transpose()? }))
     }
@@ -367,7 +368,7 @@ mod tests {
             state: ArgvState::Truncated,
         };
         let commitment = Digest([7; 32]);
-        let argv = Some(KeptArgv { commitment, argv, text: StoredText::Redacted });
+        let argv = Some(KeptArgv { commitment, mode: None, argv, text: StoredText::Redacted });
         Why { at: entry.at, evidence: Evidence::None, argv }
     }
 

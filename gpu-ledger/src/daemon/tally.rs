@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use crate::accounting::RowKey;
-use crate::bill::{Totals, journal_line};
+use crate::bill::{Totals, logged_line};
 use crate::billing::JournalFiles;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
@@ -196,7 +196,7 @@ impl Tally {
             }
         }
         self.held_head = self.held_head.max(head);
-        (booked_any && self.is_whole).then(|| journal_line(at.wall, &self.totals))
+        (booked_any && self.is_whole).then(|| logged_line(at.wall, &self.totals))
     }
 
     fn add(&mut self, news: &News) {

@@ -14,7 +14,7 @@ use crate::unknown::DisputeReason;
 /// Every account that there is, and what was said of settlements later.
 #[derive(Default)]
 pub(super) struct Titles {
-    titles: BTreeSet<String>,
+    known: BTreeSet<String>,
     moved: BTreeMap<u64, Account>,
     conflicts: BTreeSet<u64>,
 }
@@ -30,11 +30,11 @@ impl Titles {
     pub(super) fn see(&mut self, entry: &Entry, period: Span) {
         match &entry.figures {
             Figures::Settlement(figures) if bears_on(figures, period) => {
-                self.titles.insert(figures.account.title());
+                self.known.insert(figures.account.title());
             }
             Figures::Correction(correction) => {
                 if let Change::Account(account) = &correction.change {
-                    self.titles.insert(account.title());
+                    self.known.insert(account.title());
                     self.moved.insert(correction.of, account.clone());
                 }
             }
@@ -50,9 +50,9 @@ impl Titles {
     /// # Errors
     /// [`ExplainError::Name`] where it means several.
     pub(super) fn called(self, word: &str) -> Result<Accounts, ExplainError> {
-        let Self { titles, moved, conflicts } = self;
+        let Self { known, moved, conflicts } = self;
         let names: Vec<(String, String)> =
-            titles.into_iter().map(|title| (title.clone(), title)).collect();
+            known.into_iter().map(|title| (title.clone(), title)).collect();
         Ok(Accounts { called: Called::of(&[word.to_owned()], &names)?, moved, conflicts })
     }
 }

@@ -6,7 +6,7 @@ use super::ExplainError;
 use crate::attribution::{
     Dimension, Label, Labels, SHORT_ID_DIGITS, Value, label_of, with_short_id,
 };
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::journal::entry::{OpenFigures, SettlementFigures};
 use crate::settlement::{Account, SettlementId};
 use crate::unit::Pid;
@@ -75,7 +75,7 @@ impl IdWord {
         let text = word.to_ascii_lowercase();
         let is_number = text.len() <= NUMBER_DIGITS_MAX && is_of(&text, |it| it.is_ascii_digit());
         if word.is_empty() || !(is_number || begins_an_id(&text)) {
-            return Err(ExplainError::NoId { word: escape(word.as_bytes()).to_string() });
+            return Err(ExplainError::NoId { word: printable(word.as_bytes()).to_string() });
         }
         let number = is_number.then(|| text.parse().ok()).flatten();
         Ok(Self { text, number })
@@ -148,7 +148,7 @@ impl Choice {
             Self::Account(name) => ("account", name),
             Self::Labelled(label, name) => (option_of(*label), name),
         };
-        format!("{what} {}", escape(name.as_bytes()))
+        format!("{what} {}", printable(name.as_bytes()))
     }
 
     /// Whether it is this one, and how surely.

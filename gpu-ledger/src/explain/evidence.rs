@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Chosen;
 use super::grounds::{RulesAtHand, Ruling, grounds_of, ruling};
 use super::nameless::{Nameless, nameless};
+use crate::argv::CmdlineMode;
 use crate::attribution::{Grounded, Process};
 use crate::billing::{Why, journaled_process};
 use crate::clock::Stamp;
@@ -110,6 +111,9 @@ pub struct Who {
     pub exe: Option<String>,
     /// Its arguments as they are stored, each escaped; null where none are.
     pub argv: Option<Vec<String>>,
+    /// The mode in force when it was entered, which says how much is stored for it; null where none were captured, and
+    /// in entries of before that was said, of which no secret is shown.
+    pub argv_mode: Option<&'static str>,
     /// How that differs from what was captured: `captured` not at all, `redacted`, `exe`; null where none are.
     pub argv_text: Option<&'static str>,
     /// The commitment to what was captured; null where nothing was.
@@ -129,7 +133,7 @@ pub struct Who {
 /// A control group that it was seen in.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// `v2`, or `v1`: one with the memory or the pids controller, since others are not watched.
+    /// `v2`, or `v1`: one with a controller of [`gpu_ledger_ebpf::CONTROLLERS`], since others are not watched.
     pub version: &'static str,
     /// The hierarchy, as `/proc/PID/cgroup` numbers it; 0 is v2.
     pub hierarchy: u32,
@@ -232,6 +236,7 @@ fn who(
         image_since_boot_ns: identity.image_since.0,
         fit: word_of(identity.fit),
         exe: (!identity.filename.is_empty()).then(|| shown(&identity.filename)),
+        argv_mode: identity.argv.mode.map(CmdlineMode::as_str),
         argv_text: stored.map(|kept| kept.text.as_str()),
         argv: stored.map(|kept| argv_words(&kept.argv).into_iter().map(shown).collect()),
         argv_commitment: identity.argv.commitment.map(|digest| digest.to_string()),

@@ -19,6 +19,20 @@ pub struct RulesAtHand {
     pub set: Arc<RuleSet>,
 }
 
+/// Why nothing further is known of the rules that were in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RulesLack {
+    /// The file that is at hand could not be read, which was said.
+    Unread,
+    /// There is no file of rules here.
+    NoFile,
+    /// The file that is at hand is another.
+    OtherFile,
+    /// The file is at hand; what it would be asked about is not.
+    NoEvidence,
+}
+
 /// Rules told of that nearly took a settlement; further ones are counted.
 pub const NEAR_MAX: usize = 5;
 
@@ -27,8 +41,10 @@ pub const NEAR_MAX: usize = 5;
 pub struct Ruling {
     /// SHA-256 of the file that was in force.
     pub sha256: String,
-    /// Where that file is now; null where the one at hand is another, and then nothing further is known.
+    /// Where that file is now; null where nothing further is known.
     pub file: Option<PathBuf>,
+    /// Why nothing is; null where it is.
+    pub unknown_because: Option<RulesLack>,
     /// The line at which the rule begins that took it; null where none did, or it holds no more by what is stored.
     pub line: Option<usize>,
     /// That rule's conditions, in the file's order.
@@ -89,10 +105,25 @@ pub(super) fn ruling(
         Account::Ruled { rule, .. } => Some(rule),
         Account::Unclassified(_) | Account::Unattributed(_) => None,
     };
-    let (line, held, near, near_more) = (None, Vec::new(), Vec::new(), 0);
-    let unknown = Ruling { sha256, file: None, line, held, near, near_more };
-    let at_hand = at_hand.filter(|rules| rules.set.digest().to_string() == unknown.sha256);
-    let Some((rules, process)) = at_hand.zip(process) else { return Some(unknown) };
+    let unknown = |why| {
+        let unknown_because = Some(why);
+        Some(Ruling {
+            sha256: sha256.clone(),
+            file: None,
+            unknown_because,
+            line: None,
+            held: Vec::new(),
+            near: Vec::new(),
+            near_more: 0,
+        })
+    };
+    let Some(rules) = at_hand else { return unknown(RulesLack::Unread) };
+    // Rules that took something are of a file.
+    let Some(file) = &rules.file else { return unknown(RulesLack::NoFile) };
+    if rules.set.digest().to_string() != sha256 {
+        return unknown(RulesLack::OtherFile);
+    }
+    let Some(process) = process else { return unknown(RulesLack::NoEvidence) };
     let told = process.see(|subject| rules.set.explain(subject));
     let others = [(&told.failed, told.failed_more), (&told.undecided, told.undecided_more)];
     let counts = others.iter().map(|(told, more)| told.len().saturating_add(*more));
@@ -103,7 +134,8 @@ pub(super) fn ruling(
     let matched = told.matched.filter(|matched| Some(matched.rule) == taken);
     let line = matched.as_ref().map(|matched| matched.line);
     let held = matched.map_or_else(Vec::new, |matched| matched.held);
-    Some(Ruling { file: rules.file.clone(), line, held, near, near_more, ..unknown })
+    let (file, unknown_because) = (Some(file.clone()), None);
+    Some(Ruling { sha256, file, unknown_because, line, held, near, near_more })
 }
 
 /// Whether one condition alone kept it, and something else held of it.

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 pub use choice::{Choice, IdWord};
 pub use evidence::{Driver, Explained, Group, Who};
-pub use grounds::{NEAR_MAX, Near, RulesAtHand, Ruling};
+pub use grounds::{NEAR_MAX, Near, RulesAtHand, RulesLack, Ruling};
 pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 

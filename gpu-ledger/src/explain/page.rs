@@ -4,9 +4,9 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Explained, Explanation, Group, Nameless, Near, Ruling, Who};
+use super::{Explained, Explanation, Group, Nameless, Near, RulesLack, Ruling, Who};
 use crate::attribution::{Grounded, Label};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use crate::identity::Basis;
 use crate::settlement::RuleId;
 use crate::unit::Ms;
@@ -122,7 +122,7 @@ fn write_ground(page: &mut String, one: &Explained) -> fmt::Result {
     }
     for ground in grounds {
         let Grounded { ground, value, account } = ground;
-        let account = escape(account.as_bytes());
+        let account = printable(account.as_bytes());
         let as_account =
             if *value == account.to_string() { String::new() } else { format!(", as {account}") };
         line(page, "else", format_args!("{ground} {value}{as_account}"))?;
@@ -152,16 +152,19 @@ fn write_rule(page: &mut String, one: &Explained, rule: RuleId) -> fmt::Result {
 
 /// Rules that did not decide.
 fn write_near(page: &mut String, one: &Explained, ruling: &Ruling) -> fmt::Result {
-    if ruling.file.is_none() {
-        return line(
-            page,
-            "rules",
-            format_args!(
-                "the file in force then has SHA-256 {}…; the one at hand is another: --rules FILE names it, and says \
-                 what held and what nearly did",
-                clip(&ruling.sha256)
-            ),
-        );
+    if let Some(lack) = ruling.unknown_because {
+        let named = "--rules FILE names it, and says what held and what nearly did";
+        let why = match lack {
+            RulesLack::Unread => format!("the one at hand cannot be read: {named}"),
+            RulesLack::NoFile => format!("there is none here: {named}"),
+            RulesLack::OtherFile => format!("the one at hand is another: {named}"),
+            RulesLack::NoEvidence => {
+                "so has the one at hand, but what it would be asked about is not here".to_owned()
+            }
+        };
+        let sha256 = clip(&ruling.sha256);
+        let rules = format_args!("the file in force then has SHA-256 {sha256}…; {why}");
+        return line(page, "rules", rules);
     }
     if one.rule.is_some() && ruling.line.is_none() {
         let what = "by what is stored now that rule holds no more (not all arguments are stored)";
@@ -186,7 +189,7 @@ fn write_nearly(page: &mut String, near: &Near) -> fmt::Result {
         _ if near.capture_is_empty => "that, but a capture takes nothing".to_owned(),
         seen => seen.join(", "),
     };
-    let account = escape(near.account.as_bytes());
+    let account = printable(near.account.as_bytes());
     line(
         page,
         "nearly",
@@ -205,13 +208,21 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "program", one.program.as_deref().unwrap_or("unknown"))?;
     line(page, "executable", who.exe.as_deref().unwrap_or("not captured"))?;
     match (&who.argv, &who.argv_commitment) {
-        (Some(words), _) => line(page, "arguments", words.join(" "))?,
+        (Some(words), _) => {
+            line(page, "arguments", words.join(" "))?;
+            if who.argv_mode.is_none() {
+                let what = "(how much of them was to be kept is not in this entry: they may be another's of the same \
+                            arguments, and are without secrets)";
+                line(page, "", what)?;
+            }
+        }
         (None, Some(_)) => {
-            line(
-                page,
-                "arguments",
-                "committed to, and not stored (`cmdline` in the configuration)",
-            )?;
+            let what = match who.argv_mode {
+                None => "committed to, and not stored, or not any more",
+                Some("none") => "committed to, and not stored (`cmdline = \"none\"` then)",
+                Some(_) => "committed to, stored then, and not any more",
+            };
+            line(page, "arguments", what)?;
         }
         (None, None) => line(page, "arguments", "not captured")?,
     }
@@ -232,11 +243,7 @@ fn write_group(page: &mut String, group: &Group) -> fmt::Result {
     let path = group.path.as_deref().unwrap_or("path unknown");
     match group.hierarchy {
         0 => line(page, "control group", format_args!("{path} (v2)")),
-        number => line(
-            page,
-            "control group",
-            format_args!("{path} (v1, hierarchy {number}: memory or pids)"),
-        ),
+        number => line(page, "control group", format_args!("{path} (v1, hierarchy {number})")),
     }
 }
 

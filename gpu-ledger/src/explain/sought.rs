@@ -6,15 +6,16 @@ use std::fmt::{self, Write as _};
 use super::accounts::Accounts;
 use super::choice::{Choice, Choosable, Closeness};
 use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
+use crate::bill::Shown;
 use crate::calling::listed;
 use crate::clock::Stamp;
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::journal::Entry;
 use crate::journal::entry::{
     Change, Correction, CoverageEdge, Figures, OpenFigures, OpenKind, SettlementFigures,
 };
 use crate::likeness::nearest;
-use crate::rendering::{clip, rfc3339};
+use crate::rendering::rfc3339;
 use crate::settlement::{Account, SettlementId};
 use crate::unit::{Ms, Span, WallUs};
 use crate::unknown::{DisputeReason, GapCause};
@@ -27,6 +28,8 @@ const NAMES_MAX: usize = 4_096;
 const OPEN_MAX: usize = 8;
 /// Columns of a candidate's account.
 const ACCOUNT_WIDTH: usize = 20;
+/// Columns of it below the candidate, where those would not tell it from another.
+const ACCOUNT_BELOW_WIDTH: usize = 74;
 
 /// What was found so far.
 pub(super) struct Sought<'c> {
@@ -193,9 +196,12 @@ impl<'c> Sought<'c> {
         let all = count.saturating_add(self.more);
         let mut text =
             format!("{} means {all} settlements; give the id of one:", self.choice.words());
+        let titles = self.chosen.values().map(|one| one.figures.account.title());
+        let titles: Vec<String> = titles.collect();
+        let shown = Shown::of(titles.iter().map(String::as_str));
         for one in self.chosen.values().take(CANDIDATES_SHOWN_MAX) {
             // Writing to a `String` cannot fail.
-            let _ = one.candidate(&mut text);
+            let _ = one.candidate(&mut text, &shown);
         }
         let shown = u64::try_from(CANDIDATES_SHOWN_MAX).unwrap_or(u64::MAX);
         if let Some(more) = all.checked_sub(shown).filter(|more| *more > 0) {
@@ -219,7 +225,7 @@ impl<'c> Sought<'c> {
 
     fn write_open(&self, text: &mut String) -> fmt::Result {
         for Open { id, account, kind, lost } in self.open.values() {
-            let account = escape(account.to_string().as_bytes()).to_string();
+            let account = printable(account.to_string().as_bytes()).to_string();
             write!(text, "\n  {id} ({account}) ")?;
             match (lost, kind) {
                 (Some(cause), _) => write!(text, "never settles: its row was lost, {cause}")?,
@@ -235,7 +241,7 @@ impl<'c> Sought<'c> {
     }
 
     fn write_near(&self, text: &mut String) -> fmt::Result {
-        let safe = |name: &str| escape(name.as_bytes()).to_string();
+        let safe = |name: &str| printable(name.as_bytes()).to_string();
         let names = || self.near.iter().map(String::as_str);
         match self.choice {
             Choice::Id(_) if self.near.is_empty() => Ok(()),
@@ -283,12 +289,16 @@ impl<'c> Sought<'c> {
 }
 
 impl Chosen {
-    fn candidate(&self, text: &mut String) -> fmt::Result {
+    fn candidate(&self, text: &mut String, shown: &Shown) -> fmt::Result {
         let figures = &self.figures;
         let id = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
-        let account = escape(figures.account.title().as_bytes()).to_string();
-        let account = clip(&account, ACCOUNT_WIDTH);
-        write!(text, "\n  {id}  {account}, {}, entry {}", Ms(figures.held.0), self.seq)
+        let (held, title, seq) = (Ms(figures.held.0), figures.account.title(), self.seq);
+        if let Some(account) = shown.fitted(&title, ACCOUNT_WIDTH) {
+            write!(text, "\n  {id}  {account}, {held}, entry {seq}")
+        } else {
+            let account = shown.told(&title, ACCOUNT_BELOW_WIDTH);
+            write!(text, "\n  {id}  {held}, entry {seq}\n      {account}")
+        }
     }
 }
 

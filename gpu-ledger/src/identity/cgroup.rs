@@ -4,8 +4,8 @@
 //! is not said here, and secrets in it are left out before it is known to anybody. May touch: `self/mountinfo` and `self/cgroup` of the procfs it is given, and the
 //! hierarchies mounted under the root it is given. May not: follow a link, or assume UTF-8.
 //!
-//! Watched are the hierarchies that process events name: v2, and v1 ones with the memory or pids
-//! controller. In all of them the kernfs id is the inode of the group's folder (`kernfs_ino`, 64-bit
+//! Watched are the hierarchies that process events name: v2, and v1 ones with one of [`CONTROLLERS`].
+//! In all of them the kernfs id is the inode of the group's folder (`kernfs_ino`, 64-bit
 //! inode numbers since 5.5).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +15,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use gpu_ledger_ebpf::CGROUP_PATH_MAX;
+use gpu_ledger_ebpf::{CGROUP_PATH_MAX, CONTROLLERS};
 
 use crate::identity::IdentityError;
-use crate::kernel::{CgroupId, CgroupMade};
+use crate::kernel::{CgroupId, CgroupMade, ROOT_GROUP_ID};
 use crate::place::without_secrets;
 
-/// Names kept. A path is under a hundred bytes on the usual host, so this is some megabytes.
-pub const CGROUP_NAMES_MAX: usize = 16_384;
+/// Names kept. A path is under a hundred bytes on the usual host, so this is some megabytes. A container
+/// has one in each hierarchy, a dozen of them on v1.
+pub const CGROUP_NAMES_MAX: usize = 32_768;
 
 /// One mounted hierarchy.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,14 +71,19 @@ impl CgroupMounts {
         Self { mounts }
     }
 
-    /// The watched groups of a process with their paths, without secrets, from its `/proc/PID/cgroup`. A group whose
-    /// folder is gone or not mounted here has no id to be had and is left out.
+    /// The watched groups of a process with their paths, without secrets, from its `/proc/PID/cgroup`, in the order in
+    /// which a record has them. A group whose folder is gone or not mounted here has no id to be had and
+    /// is left out.
     #[must_use]
     pub fn groups_of(&self, lines: &[u8]) -> Vec<(CgroupId, Bytes)> {
         let lines = lines.split(|byte| *byte == b'\n').filter_map(parse_membership);
-        let watched = lines.filter(|line| is_watched(line.hierarchy, line.controllers));
+        let mut watched: Vec<_> = lines
+            .filter_map(|line| Some((place_of(line.hierarchy, line.controllers)?, line)))
+            .collect();
+        watched.sort_by_key(|(place, _)| *place);
         watched
-            .filter_map(|line| {
+            .into_iter()
+            .filter_map(|(_, line)| {
                 let id = self.id_of(line.hierarchy, line.path)?;
                 Some((id, Bytes::copy_from_slice(&without_secrets(line.path))))
             })
@@ -151,9 +157,13 @@ impl CgroupPaths {
     }
 
     /// The path from the hierarchy's root, any bytes; `None` where nobody saw it made, it was gone
-    /// before the scan, or it was forgotten.
+    /// before the scan, or it was forgotten. A hierarchy's root needs nobody: v2's is mounted nowhere on a
+    /// host of v1 alone, and every process is in it.
     #[must_use]
     pub fn path_of(&self, cgroup: CgroupId) -> Option<&[u8]> {
+        if cgroup.id == ROOT_GROUP_ID {
+            return Some(b"/");
+        }
         self.paths.get(&cgroup).map(AsRef::as_ref)
     }
 
@@ -205,13 +215,17 @@ fn read_group(folder: &Path) -> std::io::Result<(u64, Vec<Vec<u8>>)> {
     Ok((id, names))
 }
 
-/// Whether process events carry ids of this hierarchy.
-fn is_watched(hierarchy: u32, controllers: &[u8]) -> bool {
-    hierarchy == 0 || names_watched_controller(controllers)
+/// The place of a hierarchy among those that process events carry ids of; `None` where they carry none.
+fn place_of(hierarchy: u32, controllers: &[u8]) -> Option<usize> {
+    if hierarchy == 0 { Some(0) } else { place_of_v1(controllers)?.checked_add(1) }
 }
 
-fn names_watched_controller(list: &[u8]) -> bool {
-    list.split(|byte| *byte == b',').any(|name| name == b"memory" || name == b"pids")
+/// The place of the first of a v1 hierarchy's controllers in [`CONTROLLERS`].
+fn place_of_v1(list: &[u8]) -> Option<usize> {
+    let is_named = |controller: &&str| {
+        list.split(|byte| *byte == b',').any(|name| name == controller.as_bytes())
+    };
+    CONTROLLERS.iter().position(is_named)
 }
 
 /// A line `hierarchy:controllers:path` of `/proc/PID/cgroup`.
@@ -235,7 +249,7 @@ fn parse_mount(line: &[u8], own_cgroups: &[u8], root: &Path) -> Option<Mount> {
     let (kind, options) = (*fields.get(dash + 1)?, *fields.get(dash + 3)?);
     let hierarchy = match kind {
         b"cgroup2" => 0,
-        b"cgroup" if names_watched_controller(options) => hierarchy_of(options, own_cgroups)?,
+        b"cgroup" if place_of_v1(options).is_some() => hierarchy_of(options, own_cgroups)?,
         _ => return None,
     };
     let mounted = unescape(fields.get(3)?);
@@ -251,7 +265,7 @@ fn parse_mount(line: &[u8], own_cgroups: &[u8], root: &Path) -> Option<Mount> {
 
 /// The id of the v1 hierarchy that carries a watched controller of these mount options.
 fn hierarchy_of(options: &[u8], own_cgroups: &[u8]) -> Option<u32> {
-    let wanted = |name: &&[u8]| names_watched_controller(name);
+    let wanted = |name: &&[u8]| place_of_v1(name).is_some();
     let controller = options.split(|byte| *byte == b',').find(wanted)?;
     let mut lines = own_cgroups.split(|byte| *byte == b'\n').filter_map(parse_membership);
     let carries = |line: &Membership<'_>| {

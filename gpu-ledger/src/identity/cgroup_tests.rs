@@ -2,14 +2,19 @@ use super::*;
 
 const HYBRID: &[u8] = b"31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
 32 31 0:29 / /sys/fs/cgroup/cpu rw shared:3 - cgroup cgroup rw,cpu
+34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset,devices
+36 31 0:33 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+37 31 0:31 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,cpuset,devices
 39 31 0:36 / /sys/fs/cgroup/pids rw,relatime shared:9 master:2 - cgroup cgroup rw,pids
 40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd
 41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw - cgroup2 cgroup2 rw
 42 31 0:38 / /elsewhere rw - cgroup2 cgroup2 rw
 43 31 0:38 /../../x /inside rw - cgroup2 cgroup2 rw
 ";
-const OWN: &[u8] = b"9:name=systemd:/\n8:pids:/\n4:memory:/api/d0\n1:cpu:/\n0::/\n";
+const OWN: &[u8] =
+    b"9:name=systemd:/\n8:pids:/\n6:freezer:/\n4:memory:/api/d0\n3:cpuset,devices:/\n\
+    1:cpu:/\n0::/\n";
 
 fn made(hierarchy: u32, id: u64, path: &[u8]) -> CgroupMade {
     CgroupMade {
@@ -21,10 +26,11 @@ fn made(hierarchy: u32, id: u64, path: &[u8]) -> CgroupMade {
     }
 }
 
-/// A host with the three watched hierarchies as folders.
+/// A host with its watched hierarchies as folders.
 fn hybrid_host() -> (tempfile::TempDir, CgroupMounts) {
     let root = tempfile::tempdir().unwrap();
-    for folder in ["memory/api/d0", "pids", "uni fied/system.slice/ollama.service"] {
+    let v2 = "uni fied/system.slice/ollama.service";
+    for folder in ["memory/api/d0", "pids", "freezer/slurm/uid_7/job_9", "cpuset/one", v2] {
         std::fs::create_dir_all(root.path().join("sys/fs/cgroup").join(folder)).unwrap();
     }
     let mounts = CgroupMounts::parse(HYBRID, OWN, root.path());
@@ -32,7 +38,7 @@ fn hybrid_host() -> (tempfile::TempDir, CgroupMounts) {
 }
 
 #[test]
-fn of_a_hybrid_host_v2_memory_and_pids_are_watched_once() {
+fn of_a_hybrid_host_v2_and_each_hierarchy_of_a_watched_controller_are_watched_once() {
     let mounts = CgroupMounts::parse(HYBRID, OWN, Path::new("/"));
     let found: Vec<_> = mounts
         .mounts
@@ -41,7 +47,13 @@ fn of_a_hybrid_host_v2_memory_and_pids_are_watched_once() {
         .collect();
     assert_eq!(
         found,
-        [(4, "/sys/fs/cgroup/memory"), (8, "/sys/fs/cgroup/pids"), (0, "/sys/fs/cgroup/uni fied"),]
+        [
+            (3, "/sys/fs/cgroup/cpuset"),
+            (6, "/sys/fs/cgroup/freezer"),
+            (4, "/sys/fs/cgroup/memory"),
+            (8, "/sys/fs/cgroup/pids"),
+            (0, "/sys/fs/cgroup/uni fied"),
+        ]
     );
 }
 
@@ -62,7 +74,7 @@ fn a_scan_names_every_group_and_a_name_outlives_its_group() {
     let (root, mounts) = hybrid_host();
     let mut paths = CgroupPaths::default();
     let scan = paths.scan(&mounts);
-    assert_eq!((scan.found, scan.unreadable, scan.stopped_at_limit), (7, 0, false));
+    assert_eq!((scan.found, scan.unreadable, scan.stopped_at_limit), (13, 0, false));
     let service = root.path().join("sys/fs/cgroup/uni fied/system.slice/ollama.service");
     let id = CgroupId { hierarchy: 0, id: std::fs::metadata(&service).unwrap().ino() };
     std::fs::remove_dir(&service).unwrap();
@@ -77,11 +89,29 @@ fn a_scan_names_every_group_and_a_name_outlives_its_group() {
 fn the_groups_of_a_process_are_the_watched_ones_that_exist() {
     let (_root, mounts) = hybrid_host();
     let lines =
-        b"9:name=systemd:/x\n8:pids:/gone\n4:memory:/api/d0\n1:cpu:/\n0::/system.slice\nnonsense\n";
+        b"9:name=systemd:/x\n8:pids:/gone\n6:freezer:/slurm/uid_7/job_9\n4:memory:/api/d0\n\
+        3:cpuset,devices:/one\n1:cpu:/\n0::/system.slice\nnonsense\n";
     let groups = mounts.groups_of(lines);
     let found: Vec<_> =
         groups.iter().map(|(group, path)| (group.hierarchy, path.as_ref())).collect();
-    assert_eq!(found, [(4, b"/api/d0".as_slice()), (0, b"/system.slice")]);
+    // In the order of a record, whatever numbers the hierarchies have.
+    assert_eq!(
+        found,
+        [
+            (0, b"/system.slice".as_slice()),
+            (3, b"/one"),
+            (6, b"/slurm/uid_7/job_9"),
+            (4, b"/api/d0")
+        ]
+    );
+}
+
+#[test]
+fn the_root_of_a_hierarchy_has_its_name_where_that_is_not_even_mounted() {
+    let paths = CgroupPaths::default();
+    let in_v2 = |id| paths.path_of(CgroupId { hierarchy: 0, id }).map(<[u8]>::to_vec);
+    assert_eq!(in_v2(ROOT_GROUP_ID), Some(b"/".to_vec()));
+    assert_eq!(in_v2(ROOT_GROUP_ID + 1), None);
 }
 
 #[test]

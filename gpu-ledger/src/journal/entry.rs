@@ -12,7 +12,7 @@ use bytes::Bytes as RawBytes;
 
 use super::Digest;
 use crate::accounting::{Busy, Row, RowKey, Window};
-use crate::argv::StoredText;
+use crate::argv::{CmdlineMode, StoredText};
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
@@ -52,10 +52,30 @@ pub struct Draft {
 pub struct KeptArgv {
     /// Under which commitment: over what was captured.
     pub commitment: Digest,
+    /// The mode that said how much of it is kept; `None` of what was kept before entries said so.
+    pub mode: Option<CmdlineMode>,
     /// What is kept of it, with the true length and state of all of it.
     pub argv: Argv,
     /// How what is kept differs from what was captured.
     pub text: StoredText,
+}
+
+impl KeptArgv {
+    /// Where it is kept.
+    #[must_use]
+    pub const fn place(&self) -> ArgvPlace {
+        ArgvPlace { commitment: self.commitment, mode: self.mode }
+    }
+}
+
+/// Where arguments are kept beside the chain. What is kept belongs to the mode that was in force when an entry was
+/// drafted: the same arguments under another mode are another text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ArgvPlace {
+    /// The commitment to what was captured.
+    pub commitment: Digest,
+    /// The mode; `None` of an entry that does not say it.
+    pub mode: Option<CmdlineMode>,
 }
 
 /// One entry of the journal.
@@ -339,6 +359,24 @@ pub enum Evidence {
     Coverage(AgentFacts),
 }
 
+impl Evidence {
+    /// Who it was, where it is about somebody and that is known.
+    #[must_use]
+    pub fn identity(&self) -> Option<&IdentityEvidence> {
+        match self {
+            Self::Settlement(evidence) => evidence.identity.as_ref(),
+            Self::Open(evidence) => evidence.identity.as_ref(),
+            Self::None | Self::Conflict { .. } | Self::Epoch(_) | Self::Coverage(_) => None,
+        }
+    }
+
+    /// Where the arguments that it commits to are kept, if any were captured.
+    #[must_use]
+    pub fn argv_place(&self) -> Option<ArgvPlace> {
+        self.identity()?.argv.place()
+    }
+}
+
 /// What a settlement rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettlementEvidence {
@@ -431,6 +469,17 @@ pub struct ArgvEvidence {
     pub true_length: Option<u64>,
     /// How complete they are.
     pub state: ArgvState,
+    /// The mode in force when it was entered, which says how much of them is kept for this entry. `None` where
+    /// nothing was captured, and of entries from before this was said; left out of the entry's bytes then.
+    pub mode: Option<CmdlineMode>,
+}
+
+impl ArgvEvidence {
+    /// Where they are kept, if they are.
+    #[must_use]
+    pub fn place(&self) -> Option<ArgvPlace> {
+        self.commitment.map(|commitment| ArgvPlace { commitment, mode: self.mode })
+    }
 }
 
 /// What hides a name.

@@ -14,6 +14,7 @@ use super::entry::{
     NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
 };
 use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
+use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
@@ -62,6 +63,12 @@ canonical_enum! {
         Shed = "shed",
         Unreadable = "unreadable",
     }
+    CmdlineMode: "how much of arguments is kept" {
+        None = "none",
+        Exe = "exe",
+        Redacted = "redacted",
+        Full = "full",
+    }
     Fit: "fit" {
         Contains = "contains",
         MayContain = "may-contain",
@@ -108,7 +115,6 @@ canonical_record! {
     Mark { processes_until, gpus, unresolved, note }
     DriverSaid { kind, version, stats_v2, gpu_index, gpu_name }
     Ancestor { key, program }
-    ArgvEvidence { commitment, captured_length, true_length, state }
     IdentityEvidence {
         boot, key, start_is_exact, fit, basis, image_since, filename, exe, argv, user, ancestors,
         cgroups, ended,
@@ -148,6 +154,7 @@ macro_rules! canonical_record_with_absent {
 canonical_record_with_absent! {
     OpenFigures { kind, gpu, pid, start, first_seen, account, program, uid, basis, labels; memory }
     GpuMark { gpu, last_good, dead_rows; doubted_since }
+    ArgvEvidence { commitment, captured_length, true_length, state; mode }
 }
 
 /// A word, then what it brings with it.

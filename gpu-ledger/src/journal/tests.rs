@@ -13,6 +13,7 @@ use super::entry::{
 };
 use super::{Digest, chain};
 use crate::accounting::{Busy, BusySource, Row, Window};
+use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
@@ -78,6 +79,7 @@ fn identity(pid: u32) -> IdentityEvidence {
             captured_length: 10,
             true_length: Some(12),
             state: ArgvState::Truncated,
+            mode: None,
         },
         user: User { uid: Some(1_000), euid: None, login_uid: LoginUid::Set(7) },
         ancestors: vec![Ancestor { key, program: Some(Arc::from("bash")) }],
@@ -332,6 +334,16 @@ fn what_may_be_absent_is_written_only_where_it_says_something_and_is_read_both_w
     let mut holding = open(10, 10);
     let Figures::Open(figures) = &mut holding.figures else { unreachable!() };
     figures.memory = Some(Bytes(7 << 30));
+    let silent = settlement(10, Some(10), 5, None).evidence;
+    let mut saying = silent.clone();
+    let Evidence::Settlement(evidence) = &mut saying else { unreachable!() };
+    evidence.identity.as_mut().unwrap().argv.mode = Some(CmdlineMode::None);
+    let [silent, saying] = [silent, saying].map(|evidence| {
+        let bytes = super::canon::encode(&evidence).unwrap();
+        assert_eq!(super::canon::decode::<Evidence>(&bytes).unwrap(), evidence);
+        bytes.len()
+    });
+    assert!(silent < saying, "{silent} {saying}");
     let lengths = [&plain, &doubting, &open(10, 10), &holding].map(|draft| {
         let bytes = super::canon::encode(&draft.figures).unwrap();
         assert_eq!(super::canon::decode::<Figures>(&bytes).unwrap(), draft.figures);

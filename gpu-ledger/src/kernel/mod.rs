@@ -47,6 +47,10 @@ pub struct ProcessKey {
     pub start: BootNs,
 }
 
+/// The kernfs id of a hierarchy's root: the first that is given out (`fs/kernfs/dir.c`,
+/// `kernfs_create_root`).
+pub const ROOT_GROUP_ID: u64 = 1;
+
 /// A control group: the hierarchy's id (0 = cgroup v2) and the group's kernfs id in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CgroupId {
@@ -93,8 +97,8 @@ pub struct Subject {
     pub euid: Option<u32>,
     /// Audit login uid.
     pub login_uid: LoginUid,
-    /// The v2 cgroup, and the memory and pids ones where v1 hierarchies carry those controllers.
-    /// `None` where one of them could not be read.
+    /// The v2 cgroup, and those of the v1 hierarchies that carry one of [`gpu_ledger_ebpf::CONTROLLERS`],
+    /// in that order. `None` where one of them could not be read.
     pub cgroups: Option<Vec<CgroupId>>,
     /// When, on the boot clock.
     pub at: BootNs,

@@ -260,7 +260,7 @@ fn cgroups(record: &[u8], start: usize) -> Result<Vec<CgroupId>, WireError> {
     let mut found: Vec<CgroupId> = Vec::with_capacity(CGROUPS);
     for place in 0..CGROUPS {
         let at = start.saturating_add(place.saturating_mul(size_of::<Cgroup>()));
-        // One v1 hierarchy may carry both controllers.
+        // One v1 hierarchy may carry several controllers.
         if let Some(group) = cgroup(record, at)?.filter(|group| !found.contains(group)) {
             found.push(group);
         }

@@ -37,8 +37,9 @@ impl Written {
     fn subject(self) -> Self {
         let whom =
             self.u64(5_000).u64(4_000).u32(77).u32(66).u32(1_000).u32(0).u32(u32::MAX).u32(0);
-        // v2; memory; pids in the same v1 hierarchy as memory.
-        whom.u64(10).u32(0).u32(1).u64(11).u32(4).u32(1).u64(11).u32(4).u32(1)
+        // v2; no cpuset in v1; devices; freezer; memory; pids in the same v1 hierarchy as memory.
+        let whom = whom.u64(10).u32(0).u32(1).u64(0).u32(0).u32(0).u64(13).u32(6).u32(1);
+        whom.u64(12).u32(5).u32(1).u64(11).u32(4).u32(1).u64(11).u32(4).u32(1)
     }
 
     fn bytes(self) -> Bytes {
@@ -53,7 +54,11 @@ fn expected_subject() -> Subject {
         uid: Some(1_000),
         euid: Some(0),
         login_uid: LoginUid::Unset,
-        cgroups: Some(vec![CgroupId { hierarchy: 0, id: 10 }, CgroupId { hierarchy: 4, id: 11 }]),
+        cgroups: Some(
+            [(0, 10), (6, 13), (5, 12), (4, 11)]
+                .map(|(hierarchy, id)| CgroupId { hierarchy, id })
+                .to_vec(),
+        ),
         at: BootNs(9_000),
         cpu: 3,
         seq: 41,
@@ -73,20 +78,20 @@ fn exec_record(name: &[u8], argv: &[u8], true_length: u64, flags: u32) -> Bytes 
 
 #[test]
 fn a_fork_is_its_subject() {
-    let record = Written::default().header(kind::FORK, 120, 0).subject().bytes();
+    let record = Written::default().header(kind::FORK, 168, 0).subject().bytes();
     assert_eq!(parse(&record), Ok(Event::Fork(Fork { subject: expected_subject() })));
 }
 
 #[test]
 fn an_exit_carries_its_wait_status() {
-    let record = Written::default().header(kind::EXIT, 128, 0).subject().u32(9).u32(0).bytes();
+    let record = Written::default().header(kind::EXIT, 176, 0).subject().u32(9).u32(0).bytes();
     let exit = Exit { subject: expected_subject(), wait_status: Some(9) };
     assert_eq!(parse(&record), Ok(Event::Exit(exit)));
 }
 
 #[test]
 fn a_touch_carries_major_and_minor() {
-    let head = Written::default().header(kind::DEVICE_TOUCH, 128, 0).subject();
+    let head = Written::default().header(kind::DEVICE_TOUCH, 176, 0).subject();
     let touch = DeviceTouch { subject: expected_subject(), major: 195, minor: 255 };
     assert_eq!(parse(&head.u32(195).u32(255).bytes()), Ok(Event::DeviceTouch(touch)));
 }
@@ -117,7 +122,7 @@ fn what_is_missing_of_argv_is_said() {
 }
 
 fn fork_record(flags: u32) -> Bytes {
-    Written::default().header(kind::FORK, 120, flags).subject().bytes()
+    Written::default().header(kind::FORK, 168, flags).subject().bytes()
 }
 
 #[test]
@@ -137,7 +142,7 @@ fn a_member_of_the_subject_that_was_not_read_is_unknown_and_no_other() {
 
 #[test]
 fn an_exit_whose_status_was_not_read_has_none() {
-    let head = Written::default().header(kind::EXIT, 128, flag::WAIT_STATUS_UNKNOWN).subject();
+    let head = Written::default().header(kind::EXIT, 176, flag::WAIT_STATUS_UNKNOWN).subject();
     let exit = Exit { subject: expected_subject(), wait_status: None };
     assert_eq!(parse(&head.u32(0).u32(0).bytes()), Ok(Event::Exit(exit)));
 }
@@ -178,15 +183,15 @@ fn contradictions_are_errors_and_not_guesses() {
     assert!(matches!(parse(&name_both_there_and_not), Err(WireError::Flags { .. })));
     let of_another_kind = fork_record(flag::WAIT_STATUS_UNKNOWN);
     assert!(matches!(parse(&of_another_kind), Err(WireError::Flags { .. })));
-    let nobodys = Written::default().header(kind::FORK, 120, 0).text(&[0; 88]).bytes();
+    let nobodys = Written::default().header(kind::FORK, 168, 0).text(&[0; 136]).bytes();
     assert_eq!(parse(&nobodys), Err(WireError::Value { field: "tgid", value: 0 }));
     let both = exec_record(b"n", b"", 9, flag::ARGV_SHED | flag::ARGV_FAULTED);
     assert!(matches!(parse(&both), Err(WireError::Flags { .. })));
     let unknown_flag = exec_record(b"n", b"abc", 3, 1 << 30);
     assert!(matches!(parse(&unknown_flag), Err(WireError::Flags { .. })));
-    let unknown_kind = Written::default().header(99, 120, 0).subject().bytes();
+    let unknown_kind = Written::default().header(99, 168, 0).subject().bytes();
     assert_eq!(parse(&unknown_kind), Err(WireError::Kind { found: 99 }));
-    let lying_length = Written::default().header(kind::FORK, 121, 0).subject().bytes();
+    let lying_length = Written::default().header(kind::FORK, 169, 0).subject().bytes();
     assert!(matches!(parse(&lying_length), Err(WireError::Length { .. })));
     let old = Written::default().u16(0).u16(kind::FORK).bytes();
     assert_eq!(parse(&old), Err(WireError::Version { found: 0 }));
@@ -213,13 +218,13 @@ proptest! {
     #[test]
     fn what_a_flag_calls_unknown_is_unknown_whatever_stands_there(
         flags in any::<u32>(),
-        body in proptest::collection::vec(any::<u8>(), 88 + 32),
+        body in proptest::collection::vec(any::<u8>(), 136 + 32),
     ) {
         let flags = flags & (flag::OF_SUBJECT | flag::EXECUTABLE_UNKNOWN);
         let length = 32 + body.len();
         // No text behind it.
         let head = Written::default().header(kind::EXEC, length, flags | flag::ARGV_SHED);
-        let record = head.text(&body[..88 + 20]).u32(0).u32(0).u32(0).bytes();
+        let record = head.text(&body[..136 + 20]).u32(0).u32(0).u32(0).bytes();
         if let Ok(Event::Exec(Exec { subject, exe, .. })) = parse(&record) {
             let unknown = |flag| flags & flag != 0;
             prop_assert_eq!(subject.parent.is_none(), unknown(flag::PARENT_UNKNOWN));
@@ -233,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_cut_anywhere_is_an_error(cut in 0_usize..160) {
+    fn a_record_cut_anywhere_is_an_error(cut in 0_usize..208) {
         let record = exec_record(b"/bin/x", b"abcdefgh", 8, 0);
         prop_assert!(cut >= record.len() || parse(&record.slice(..cut)).is_err());
     }

@@ -3,8 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use gpu_ledger_ebpf::CONTROLLERS;
+
 use super::mounts::{CgroupMount, cgroup_mounts};
-use super::{CgroupId, KernelError, LoginUid, read_file};
+use super::{CgroupId, KernelError, LoginUid, ROOT_GROUP_ID, read_file};
 use crate::unit::Pid;
 
 /// A file by device (as the kernel packs it, major << 20 | minor) and inode.
@@ -124,7 +126,7 @@ const fn pack(major: u64, minor: u64) -> u64 {
     major << 20 | minor
 }
 
-/// v2, and the hierarchies of memory and pids where v1 carries them. A kernfs id is the inode of
+/// v2, and the hierarchies of [`CONTROLLERS`] where v1 carries them. A kernfs id is the inode of
 /// the group's directory, so the mounted tree tells it.
 fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
     let mounts = cgroup_mounts(proc_root).map_err(|error| error.to_string())?;
@@ -140,13 +142,16 @@ fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
         };
         let hierarchy: u32 = hierarchy.parse().map_err(|_| format!("hierarchy {hierarchy}"))?;
         let named: Vec<&str> = controllers.split(',').collect();
-        let watched = hierarchy == 0 || named.iter().any(|name| matches!(*name, "memory" | "pids"));
-        if watched {
+        if hierarchy == 0 || named.iter().any(|name| CONTROLLERS.contains(name)) {
             let id = directory_inode(&mounts, hierarchy, &named, path)?;
             all.push(CgroupId { hierarchy, id });
         }
     }
-    // A kernel may list v2 only once it is used; its root always exists.
+    // v2 is listed from its first mount on (`kernel/cgroup/cgroup.c`, `cgrp_dfl_visible`); until then
+    // every process is in its root.
+    if all.iter().all(|group| group.hierarchy != 0) {
+        all.push(CgroupId { hierarchy: 0, id: ROOT_GROUP_ID });
+    }
     all.sort_unstable();
     Ok(all)
 }

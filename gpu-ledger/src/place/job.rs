@@ -8,6 +8,7 @@ pub(super) fn job_at(above: &[&[u8]], part: &[u8], below: &[&[u8]]) -> Option<Jo
     slurm_job_at(above, part)
         .map(|id| slurm(id, below))
         .or_else(|| pbs_job_at(above, part))
+        .or_else(|| lsf_job_at(above, part))
         .or_else(|| htcondor_slot_at(above, part))
 }
 
@@ -57,6 +58,29 @@ fn pbs_job_at(above: &[&[u8]], part: &[u8]) -> Option<Job> {
     let is_job = part.first().is_some_and(u8::is_ascii_digit) && part.iter().all(is_letter);
     let id = name(part).filter(|_| is_root && is_job)?;
     Some(Job { scheduler: Scheduler::Pbs, id: Some(id.into()), step: None, task: None })
+}
+
+/// `lsf/CLUSTER/job.ID...`, with `[INDEX]` behind the id where it is one of an array: IBM's support page "How does LSF
+/// calculate max memory usage from cgroup?" has the group's place, and ethz-hpc/collectd, src/jobmetrics.c reads the
+/// id: from the first point up to the next one or a bracket. What follows is LSF's own matter. The id is as `bjobs`
+/// has it: `123[4]`.
+fn lsf_job_at(above: &[&[u8]], part: &[u8]) -> Option<Job> {
+    let (_cluster, above) = above.split_last()?;
+    let rest = part.strip_prefix(b"job.").filter(|_| parent(above) == Some(b"lsf"))?;
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut end = digits(rest);
+    if let Some(index) = rest.get(end..).and_then(|index| index.strip_prefix(b"[")) {
+        let length = digits(index);
+        let is_closed = length > 0 && index.get(length) == Some(&b']');
+        end = end.saturating_add(length).saturating_add(2);
+        if !is_closed {
+            return None;
+        }
+    }
+    let is_over = matches!(rest.get(end), None | Some(b'.'));
+    let is_id = rest.first().is_some_and(u8::is_ascii_digit) && is_over;
+    let id = rest.get(..end).filter(|_| is_id).and_then(name)?;
+    Some(Job { scheduler: Scheduler::Lsf, id: Some(id.into()), step: None, task: None })
 }
 
 /// `htcondor/condor_EXECUTE_DIRECTORY_slotN[@HOST]` (HTCondor manual, "cgroup based process tracking"): a slot,

@@ -150,17 +150,23 @@ pub enum Scheduler {
     Slurm,
     /// OpenPBS, PBS Professional.
     Pbs,
+    /// IBM Spectrum LSF.
+    Lsf,
     /// HTCondor.
     HtCondor,
 }
 
 impl Scheduler {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Slurm, Self::Pbs, Self::Lsf, Self::HtCondor];
+
     /// The word in every format.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Slurm => "slurm",
             Self::Pbs => "pbs",
+            Self::Lsf => "lsf",
             Self::HtCondor => "htcondor",
         }
     }

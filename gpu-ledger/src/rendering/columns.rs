@@ -45,7 +45,10 @@ pub fn cell(text: &str, width: usize) -> String {
     cell
 }
 
-/// `text`, cut to at most `width` columns; `…` marks the cut.
+/// What marks a text that was cut for a column.
+pub const CUT: char = '…';
+
+/// `text`, cut to at most `width` columns; [`CUT`] marks the cut.
 #[must_use]
 pub fn clip(text: &str, width: usize) -> String {
     if text.width() <= width {
@@ -58,7 +61,7 @@ pub fn clip(text: &str, width: usize) -> String {
         }
         clipped.push(c);
     }
-    clipped.push('…');
+    clipped.push(CUT);
     clipped
 }
 

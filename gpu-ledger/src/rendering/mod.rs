@@ -6,7 +6,7 @@
 mod columns;
 mod json;
 
-pub use columns::{cell, clip, exact, or_unknown, percent};
+pub use columns::{CUT, cell, clip, exact, or_unknown, percent};
 pub use json::json;
 
 use jiff::Timestamp;

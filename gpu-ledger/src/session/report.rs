@@ -22,6 +22,7 @@ pub const VERSION: u32 = 1;
 pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Everything one trace has to say.
+#[cfg_attr(test, derive(Default))]
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// [`FORMAT`].
@@ -341,6 +342,7 @@ pub struct Events {
 }
 
 /// What watching device opens found.
+#[cfg_attr(test, derive(Default))]
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceTouch {
     /// Whether opens were watched.
@@ -356,6 +358,7 @@ pub struct DeviceTouch {
 }
 
 /// When and what could be seen.
+#[cfg_attr(test, derive(Default))]
 #[derive(Clone, Debug, Serialize)]
 pub struct CoverageLines {
     /// RFC 3339.

@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::bill::Shown;
 use crate::rendering::{cell, clip, exact, or_unknown, percent};
 use crate::session::report::{Account, Block, Gpu, NoDriverRow, Open, Processes, Report, Settled};
 use crate::unit::{Bytes, GpuUuid, Ms};
@@ -31,6 +32,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
     for gpu in &report.gpus {
         write_statement(page, gpu)?;
     }
+    let shown = shown(report);
     if let Some(command) = &report.command {
         let status = match command.exit_status {
             Some(status) => format!("exit status {status}"),
@@ -42,17 +44,28 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
             writeln!(page, "  ran: {}", clip(&ran(processes), 72))?;
         }
         let nothing = "held no GPU that the driver has a row for";
-        write_block(page, &command.block, &nothing_settled(report, true, nothing))?;
+        write_block(page, &shown, &command.block, &nothing_settled(report, true, nothing))?;
         writeln!(page, "\nrest of the host")?;
     } else {
         writeln!(page, "\nhost")?;
     }
-    write_block(page, &report.host, &nothing_settled(report, false, "nothing settled"))?;
+    write_block(page, &shown, &report.host, &nothing_settled(report, false, "nothing settled"))?;
     write_legend(page, report)?;
     write_unattributed(page, report)?;
-    write_disputed(page, report)?;
-    write_open(page, report)?;
+    write_disputed(page, report, &shown)?;
+    write_open(page, report, &shown)?;
     write_coverage(page, report)
+}
+
+/// How accounts are told apart, the same in every section.
+fn shown(report: &Report) -> Shown {
+    let of_command = report.command.as_ref().map(|command| &command.block);
+    let settled = of_command.into_iter().chain([&report.host]).flat_map(|block| &block.accounts);
+    let names = (settled.map(|one| &one.account))
+        .chain(report.disputed.iter().map(|one| &one.account))
+        .chain(report.open.iter().map(|one| &one.account))
+        .chain(report.no_driver_row.iter().map(|one| &one.account));
+    Shown::of(names.map(String::as_str))
 }
 
 fn write_head(page: &mut String, report: &Report) -> fmt::Result {
@@ -116,7 +129,7 @@ fn write_legend(page: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-fn write_block(page: &mut String, block: &Block, empty: &str) -> fmt::Result {
+fn write_block(page: &mut String, shown: &Shown, block: &Block, empty: &str) -> fmt::Result {
     if block.accounts.is_empty() {
         return writeln!(page, "  {empty}");
     }
@@ -128,7 +141,7 @@ fn write_block(page: &mut String, block: &Block, empty: &str) -> fmt::Result {
     for account in &block.accounts {
         let own: Vec<&Settled> =
             block.settlements.iter().filter(|one| one.account == account.account).collect();
-        write_account(page, account, &own)?;
+        write_account(page, shown, account, &own)?;
     }
     Ok(())
 }
@@ -148,11 +161,16 @@ fn ran(processes: &[Processes]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn write_account(page: &mut String, account: &Account, own: &[&Settled]) -> fmt::Result {
+fn write_account(
+    page: &mut String,
+    shown: &Shown,
+    account: &Account,
+    own: &[&Settled],
+) -> fmt::Result {
     writeln!(
         page,
-        "  {} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
-        cell(&account.account, NAME_WIDTH),
+        "{} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
+        shown.cell("  ", &account.account, NAME_WIDTH),
         account.settlements,
         account.held_ms,
         account.alone_ms,
@@ -244,16 +262,16 @@ fn write_unattributed(page: &mut String, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-fn write_disputed(page: &mut String, report: &Report) -> fmt::Result {
+fn write_disputed(page: &mut String, report: &Report, shown: &Shown) -> fmt::Result {
     if report.disputed.is_empty() {
         return Ok(());
     }
     writeln!(page, "disputed: as the driver gave it, not priced")?;
     for line in &report.disputed {
-        let name = cell(&line.account, NAME_WIDTH);
+        let name = shown.cell("  ", &line.account, NAME_WIDTH);
         writeln!(
             page,
-            "  {name} {:<10} {:>8} settlements {:>20} ms raw",
+            "{name} {:<10} {:>8} settlements {:>20} ms raw",
             line.reason, line.count, line.raw_ms
         )?;
     }
@@ -265,7 +283,7 @@ fn index_of(report: &Report, uuid: &GpuUuid) -> String {
     gpu.map_or_else(|| uuid.to_string(), |gpu| gpu.gpu_index.to_string())
 }
 
-fn write_open(page: &mut String, report: &Report) -> fmt::Result {
+fn write_open(page: &mut String, report: &Report, shown: &Shown) -> fmt::Result {
     if report.open.is_empty() && report.no_driver_row.is_empty() {
         let nothing = if report.driver.is_none() { NO_DRIVER } else { "nothing" };
         return writeln!(page, "open: {nothing}");
@@ -274,7 +292,7 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(page, "open: not final yet, accrued and not booked")?;
     }
     for open in &report.open {
-        write_open_line(page, open)?;
+        write_open_line(page, open, shown)?;
     }
     if !report.no_driver_row.is_empty() {
         writeln!(page, "no driver row: holds or held a GPU, and no row of it could be read")?;
@@ -284,8 +302,8 @@ fn write_open(page: &mut String, report: &Report) -> fmt::Result {
         let memory = or_unknown(one.memory_bytes);
         writeln!(
             page,
-            "  {} pid {:<8} age {age:>10}  holds {memory}",
-            cell(&one.account, NAME_WIDTH),
+            "{} pid {:<8} age {age:>10}  holds {memory}",
+            shown.cell("  ", &one.account, NAME_WIDTH),
             one.pid
         )?;
         write_how_long(page, one)?;
@@ -303,13 +321,13 @@ fn write_how_long(page: &mut String, one: &NoDriverRow) -> fmt::Result {
     }
 }
 
-fn write_open_line(page: &mut String, open: &Open) -> fmt::Result {
+fn write_open_line(page: &mut String, open: &Open, shown: &Shown) -> fmt::Result {
     let accrued = or_unknown(open.accrued_ms);
     let memory = or_unknown(open.memory_bytes);
     writeln!(
         page,
-        "  {} pid {:<8} so far {accrued:>9}  holds {memory}",
-        cell(&open.account, NAME_WIDTH),
+        "{} pid {:<8} so far {accrued:>9}  holds {memory}",
+        shown.cell("  ", &open.account, NAME_WIDTH),
         open.pid
     )?;
     // Beside the rest there is no room for the longest of them.
@@ -425,5 +443,45 @@ fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             page,
             "missed_in_coverage unknown: without rows or without events nobody can say"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::report::Disputed;
+    use crate::unit::Pid;
+    use crate::unknown::DisputeReason;
+
+    #[test]
+    fn containers_that_begin_alike_are_told_apart_in_every_section() {
+        let docker = |end: &str| format!("docker 3f2a9c0d1e4b{end}{}", "0".repeat(51));
+        let gpu_uuid = GpuUuid("GPU-0".into());
+        let report = Report {
+            disputed: vec![Disputed {
+                gpu_uuid: gpu_uuid.clone(),
+                account: docker("a"),
+                of_command: false,
+                reason: DisputeReason::ClockStep,
+                count: 1,
+                raw_ms: 9,
+            }],
+            open: vec![Open {
+                gpu_uuid,
+                pid: Pid(7),
+                start_time_us: None,
+                accrued_ms: Some(Ms(5)),
+                memory_bytes: None,
+                account: docker("b"),
+                of_command: false,
+                reason: None,
+            }],
+            ..Report::default()
+        };
+        let page = render(&report);
+        for line in ["\n  docker 3f2a9c0d1e4ba0… clock-step ", "\n  docker 3f2a9c0d1e4bb0… pid 7 "]
+        {
+            assert!(page.contains(line), "{line:?} is not in\n{page}");
+        }
     }
 }

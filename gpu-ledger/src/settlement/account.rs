@@ -65,6 +65,18 @@ const OWN_WORDS: [&str; 23] = [
     "kind unknown",
 ];
 
+/// What stands on the daemon's line for that many accounts: `(34-more)`.
+#[must_use]
+pub fn more_accounts(count: usize) -> String {
+    format!("({count}-more)")
+}
+
+/// Whether a word is one of [`more_accounts`].
+fn is_more(word: &str) -> bool {
+    let count = word.strip_prefix('(').and_then(|word| word.strip_suffix("-more)"));
+    count.is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// A stranger's name as it stands beside our own words: one that is such a word is quoted, and so is one
 /// that is quoted like that already, so that no two names become one.
 #[must_use]
@@ -79,7 +91,7 @@ pub fn told_apart(name: &str) -> Cow<'_, str> {
         core = bare;
     }
     let is_reason = || NamelessReason::ALL.iter().any(|reason| reason.as_str() == core);
-    if OWN_WORDS.contains(&core) || is_reason() {
+    if OWN_WORDS.contains(&core) || is_reason() || is_more(core) {
         Cow::Owned(format!("\"{name}\""))
     } else {
         Cow::Borrowed(name)
@@ -133,6 +145,8 @@ mod tests {
         assert_eq!(told.len(), names.len(), "{told:?}");
         assert!(OWN_WORDS.iter().all(|word| !told.contains(*word)), "{told:?}");
         assert_eq!(told_apart("unattributed"), "\"unattributed\"");
+        assert_eq!(told_apart(&more_accounts(34)), "\"(34-more)\"");
+        assert_eq!(told_apart("(-more)"), "(-more)");
         assert_eq!((&*told_apart("total"), &*told_apart("\"ollama\"")), ("total", "\"ollama\""));
         let nameless = Account::Unattributed(NamelessReason::EventLost);
         assert_eq!(nameless.title(), "unattributed (event-lost)");

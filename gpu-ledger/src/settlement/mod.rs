@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-pub use account::{Account, RuleId, told_apart};
+pub use account::{Account, RuleId, more_accounts, told_apart};
 pub use books::{Balance, Books, settle_all};
 pub use identify::identify;
 pub use lifespan::JOIN_TOLERANCE_NS;

@@ -80,7 +80,7 @@ fn draft() -> Draft {
 }
 
 fn kept() -> KeptArgv {
-    KeptArgv { commitment: Digest::NONE, argv: argv(), text: StoredText::Captured }
+    KeptArgv { commitment: Digest::NONE, mode: None, argv: argv(), text: StoredText::Captured }
 }
 
 #[test]

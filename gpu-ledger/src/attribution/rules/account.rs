@@ -40,11 +40,12 @@ impl Template {
                     "`${` without its `}`; for these characters write $${".to_owned(),
                 ));
             };
-            if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c)) {
+            if !is_capture(name) {
+                let likely = likely_capture(name);
                 return Err((
                     at,
                     format!(
-                        "`${{{name}}}` is no name of a capture; it takes a named one, (?P<name>…)"
+                        "`${{{name}}}` is no name of a capture; write ${{{likely}}}, and (?P<{likely}>…) in a regex"
                     ),
                 ));
             }
@@ -112,6 +113,23 @@ impl Template {
     /// As it is written.
     pub(super) fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+/// Whether a group of a regex can be called so (crate regex, "Grouping and flags").
+fn is_capture(name: &str) -> bool {
+    let is_within = |c: char| c.is_alphanumeric() || "_.[]".contains(c);
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(is_within)
+}
+
+/// A name like this one that a group can have.
+fn likely_capture(name: &str) -> String {
+    let plain = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let plain: String = plain.collect();
+    match plain.chars().next() {
+        None => "name".to_owned(),
+        Some(first) if first.is_ascii_digit() => format!("c{plain}"),
+        Some(_) => plain,
     }
 }
 

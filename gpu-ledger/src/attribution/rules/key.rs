@@ -139,6 +139,12 @@ impl Field {
         matches!(self, Self::Argv | Self::CommandLine)
     }
 
+    /// Whether nothing stands under the word where no arguments are stored. A program is had from the image
+    /// ([`Program`]) in every mode, a model from the arguments alone.
+    pub(super) const fn needs_arguments(self) -> bool {
+        self.is_of_arguments() || matches!(self, Self::Model)
+    }
+
     /// Whether what stands under the word is bytes of a process's own, and no name that was made text before.
     const fn is_bytes(self) -> bool {
         matches!(self, Self::Exe | Self::Argv | Self::CommandLine | Self::Cgroup)

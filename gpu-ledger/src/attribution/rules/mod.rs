@@ -114,45 +114,6 @@ pub struct Ruled {
     pub rule: RuleId,
 }
 
-/// The first rule that looks at arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ArgvUse {
-    /// Which rule.
-    pub rule: RuleId,
-    /// Where the condition stands.
-    pub place: Place,
-    /// The condition's key.
-    pub key: &'static str,
-}
-
-/// A rule that could never match, since what it looks at is not stored. Rules see exactly what is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "{line}:{column}: rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no {what}; look at {instead} \
-     or ancestor instead, or choose a mode that stores them",
-    what = if at.key == Field::Exe.as_str() { "file names" } else { "arguments" },
-    instead = if *mode == CmdlineMode::None { "program" } else { "exe, program" },
-    line = at.place.line, column = at.place.column, rule = at.rule.0, key = at.key
-)]
-pub struct ArgvNotStored {
-    /// The rule.
-    pub at: ArgvUse,
-    /// The mode.
-    pub mode: CmdlineMode,
-}
-
-impl ArgvNotStored {
-    /// The same as a fault of the file.
-    #[must_use]
-    pub fn fault(&self) -> Fault {
-        let Place { line, column } = self.at.place;
-        let what = self.to_string();
-        // Its place stands in front of the text as well.
-        let what = what.split_once(": ").map_or(what.clone(), |(_, what)| what.to_owned());
-        Fault { line, column, what }
-    }
-}
-
 impl RuleSet {
     /// The rules in the bytes of a file.
     ///
@@ -215,22 +176,17 @@ impl RuleSet {
         self.rules.get(at).map(|rule| rule.place)
     }
 
-    /// The first rule that looks at arguments.
+    /// Whether some rule looks at the words of arguments.
     #[must_use]
-    pub fn uses_argv(&self) -> Option<ArgvUse> {
-        self.first_use(Field::is_of_arguments)
+    pub fn looks_at_argv(&self) -> bool {
+        self.fields.iter().any(|field| field.is_of_arguments())
     }
 
-    fn first_use(&self, is_such: fn(Field) -> bool) -> Option<ArgvUse> {
-        self.rules.iter().find_map(|rule| {
-            rule.conditions.iter().find_map(|condition| match condition.key {
-                Key::Of(field) if is_such(field) => {
-                    let (rule, place) = (rule.id, condition.place);
-                    Some(ArgvUse { rule, place, key: field.as_str() })
-                }
-                _ => None,
-            })
-        })
+    /// Whether some rule looks at models, which arguments name. A settlement has its model where enough of them was
+    /// stored when it was booked.
+    #[must_use]
+    pub fn uses_model(&self) -> bool {
+        self.fields.contains(&Field::Model)
     }
 
     /// Labels of containers and pods that some rule looks at, ascending.
@@ -238,22 +194,45 @@ impl RuleSet {
         self.labels.iter()
     }
 
-    /// Refuses rules that look at arguments or files, where this mode stores none.
+    /// Refuses rules that look at arguments, or at what only arguments say, where this mode stores none: they could
+    /// never match, since rules see exactly what is stored.
     ///
     /// # Errors
-    /// The first such rule.
-    pub fn fits(&self, mode: CmdlineMode) -> Result<(), ArgvNotStored> {
-        match mode {
-            CmdlineMode::Redacted | CmdlineMode::Full => Ok(()),
-            CmdlineMode::None | CmdlineMode::Exe => {
-                // Without command lines no file name is kept either.
-                let files = || self.first_use(|field| field == Field::Exe);
-                let of_files = || files().filter(|_| mode == CmdlineMode::None);
-                let use_of = self.uses_argv().or_else(of_files);
-                use_of.map_or(Ok(()), |at| Err(ArgvNotStored { at, mode }))
-            }
+    /// Every such condition.
+    pub fn fits(&self, mode: CmdlineMode) -> Result<(), Faults> {
+        if matches!(mode, CmdlineMode::Redacted | CmdlineMode::Full) {
+            return Ok(());
         }
+        let conditions =
+            self.rules.iter().flat_map(|rule| rule.conditions.iter().map(|one| (rule.id, one)));
+        let mut unmet = conditions.filter_map(|(rule, condition)| match condition.key {
+            // Where nothing of command lines is stored no file name is either.
+            Key::Of(field)
+                if field.needs_arguments()
+                    || (field == Field::Exe && mode == CmdlineMode::None) =>
+            {
+                Some(not_stored(rule, field, condition.place, mode))
+            }
+            Key::Of(_) | Key::Label(_) => None,
+        });
+        let faults: Vec<Fault> = unmet.by_ref().take(FAULTS_MAX).collect();
+        if faults.is_empty() { Ok(()) } else { Err(Faults { faults, more: unmet.count() }) }
     }
+}
+
+fn not_stored(rule: RuleId, field: Field, place: Place, mode: CmdlineMode) -> Fault {
+    let (rule, key) = (rule.0, field.as_str());
+    let stores = match field {
+        Field::Exe => "no file names",
+        Field::Model => "no arguments, which alone name it",
+        _ => "no arguments",
+    };
+    let instead = if mode == CmdlineMode::None { "program" } else { "exe, program" };
+    let what = format!(
+        "rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores {stores}; look at {instead} or \
+         ancestor instead, or choose a mode that stores them"
+    );
+    Fault { line: place.line, column: place.column, what }
 }
 
 impl Default for RuleSet {

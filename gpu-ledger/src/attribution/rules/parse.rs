@@ -19,8 +19,6 @@ use crate::settlement::RuleId;
 const VALUE: &str = "a text in quotation marks, a number, { prefix = \"…\" }, { suffix = \"…\" }, { regex = '…' }, \
 or a list of these";
 
-const SCHEDULERS: [Scheduler; 3] = [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor];
-
 /// The rules in the bytes of a file.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
     let text = match std::str::from_utf8(bytes) {
@@ -140,6 +138,12 @@ impl File<'_, '_> {
                         let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
                         match one.get_ref() {
                             DeValue::Table(rule) => {
+                                let is_last = place.saturating_add(1) == tables.len();
+                                if takes_everything(rule) && !is_last {
+                                    let what = "the rule has no condition and leaves nothing for those below it; \
+                                                put it last, or give it one";
+                                    self.faults.add(one.span().start, what);
+                                }
                                 rules.extend(self.rule(RuleId(id), rule, one.span().start));
                             }
                             _ => self.faults.add(
@@ -162,11 +166,6 @@ impl File<'_, '_> {
                     );
                 }
             }
-        }
-        let last = rules.len().saturating_sub(1);
-        for rule in rules.iter().take(last).filter(|rule: &&Rule| rule.conditions.is_empty()) {
-            let what = "the rule has no condition and leaves nothing for those below it; put it last, or give it one";
-            self.faults.add(rule.at, what);
         }
         rules
     }
@@ -274,8 +273,8 @@ impl File<'_, '_> {
         }
         let bytes = Box::from(text.as_bytes());
         let pattern = match key {
-            Key::Of(Field::Scheduler) if SCHEDULERS.iter().all(|one| one.as_str() != text) => {
-                let words = SCHEDULERS.map(Scheduler::as_str).join(", ");
+            Key::Of(Field::Scheduler) if Scheduler::ALL.iter().all(|one| one.as_str() != text) => {
+                let words = Scheduler::ALL.map(Scheduler::as_str).join(", ");
                 self.faults.add(
                     at,
                     format!("`scheduler`: {text:?} is none that is known; they are {words}"),
@@ -433,6 +432,17 @@ fn whose(conditions: &[Condition]) -> Option<Condition> {
         uses: Vec::new(),
         is_implied: true,
     })
+}
+
+/// Whether a rule has an account and no condition. Told by its keys alone: what is wrong with other rules of the file
+/// does not hide it.
+fn takes_everything(rule: &DeTable<'_>) -> bool {
+    let is_condition =
+        |value: &DeValue<'_>| !matches!(value, DeValue::Table(labels) if labels.is_empty());
+    let mut keys = rule.iter().map(|(name, value)| (name.get_ref().as_ref(), value.get_ref()));
+    let has_account = rule.iter().any(|(name, _)| name.get_ref() == "account");
+    has_account
+        && keys.all(|(word, value)| word == "account" || (word == "labels" && !is_condition(value)))
 }
 
 /// The beginning of a container's id, as its runtime shows it.

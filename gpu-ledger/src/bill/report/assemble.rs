@@ -1,5 +1,6 @@
 //! From a ledger to a report. The figures are the bill's; here they only find their fields.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
@@ -21,7 +22,7 @@ use crate::journal::Digest;
 use crate::journal::chain::sha256;
 use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
-use crate::settlement::{Account as AccountOf, SettlementId};
+use crate::settlement::{Account as AccountOf, SettlementId, told_apart};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::NamelessReason;
 
@@ -153,8 +154,15 @@ pub fn report(
 /// How names are told apart: of all lines, those that are left out as well.
 fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
     let settlements = report.settlements.iter().flatten();
+    let programs: BTreeSet<Cow<'_, str>> =
+        settlements.clone().filter_map(|one| one.program.as_deref()).map(told_apart).collect();
+    let titles: Vec<String> = report.accounts.iter().map(Account::title).collect();
+    let in_money = report.priced.iter().flat_map(|priced| &priced.lines);
     let names = (cut.lines.iter().map(|line| &*line.text))
         .chain(settlements.map(|one| one.account.as_str()))
+        .chain(programs.iter().map(|program| &**program))
+        .chain(titles.iter().map(String::as_str))
+        .chain(in_money.filter_map(|line| line.title.as_deref()))
         .chain(report.open.iter().map(|one| one.account.as_str()))
         .chain(report.no_driver_row.iter().map(|one| one.account.as_str()));
     let ruled: BTreeSet<&str> = (cut.lines.iter())
@@ -165,7 +173,7 @@ fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
         .zip(&cut.lines)
         .filter(|(_, line)| line.is_classified == Some(false) && ruled.contains(&*line.text));
     let namesakes = namesakes.map(|(rank, _)| LineKey { rank, reason: None }).collect();
-    Shown::of(names, namesakes)
+    Shown::of(names).with_namesakes(namesakes)
 }
 
 fn reading(outside: &Outside) -> ReadingLine {

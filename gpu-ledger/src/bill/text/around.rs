@@ -5,11 +5,11 @@ use std::fmt::{self, Write as _};
 
 use super::moments::between;
 use super::{
-    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, indent, named, safe, short, write_left,
+    LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, name_cell, safe, short, write_left,
     write_more, write_wrapped,
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
-use crate::rendering::{cell, clip, or_unknown, percent};
+use crate::rendering::{cell, or_unknown, percent};
 use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
@@ -19,6 +19,8 @@ const DEAD_ROWS_KEPT: u64 = 128;
 
 /// Columns of an account beside a settlement's id, which has up to 41.
 const ACCOUNT_WIDTH: usize = 23;
+/// Columns of it on a line of its own.
+const ACCOUNT_BELOW_WIDTH: usize = 66;
 
 /// Every settlement, where the bill is made by process.
 pub(super) fn write_processes(page: &mut String, report: &Report) -> fmt::Result {
@@ -42,8 +44,8 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
     let name = one.program.as_deref().map_or(Cow::Borrowed(&*one.account), told_apart);
     writeln!(
         page,
-        "  {} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
-        cell(&named(report, &name), NAME_WIDTH),
+        "{} {:>9} {:>6} {:>10} {:>10} {:>10} {:>8}",
+        report.shown.cell("  ", &name, NAME_WIDTH),
         one.pid,
         cell(short(report, &one.gpu_uuid).trim_start_matches("GPU "), 6).trim_end(),
         or_unknown(one.in_period_ms),
@@ -51,7 +53,7 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
         or_unknown(one.shared_ms),
         or_unknown(one.max_memory_bytes),
     )?;
-    write_id(page, one, &name)?;
+    write_id(page, report, one, &name)?;
     write_unseen(page, one.uncovered_ms)?;
     let mut marks: Vec<String> = one.flags.iter().map(ToString::to_string).collect();
     marks.extend(one.reason.map(|why| format!("unattributed {why}")));
@@ -60,10 +62,15 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
 }
 
 /// By what it can be asked after; and its account, where that is not what the line is called.
-fn write_id(page: &mut String, one: &Settled, name: &str) -> fmt::Result {
+fn write_id(page: &mut String, report: &Report, one: &Settled, name: &str) -> fmt::Result {
     write!(page, "      {}", one.id)?;
     if one.reason.is_none() && one.account != name {
-        write!(page, "  account {}", clip(&safe(&one.account), ACCOUNT_WIDTH))?;
+        if let Some(account) = report.shown.fitted(&one.account, ACCOUNT_WIDTH) {
+            write!(page, "  account {account}")?;
+        } else {
+            let account = report.shown.told(&one.account, ACCOUNT_BELOW_WIDTH);
+            write!(page, "\n      account {account}")?;
+        }
     }
     writeln!(page)
 }
@@ -97,9 +104,8 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
     for line in &report.disputed {
         writeln!(
             page,
-            "{}{} {:<10} {:>6} settlements {:>20} ms raw",
-            indent(report, line.line),
-            cell(&named(report, &line.account), NAME_WIDTH),
+            "{} {:<10} {:>6} settlements {:>20} ms raw",
+            name_cell(report, line.line, &line.account, NAME_WIDTH),
             line.reason,
             line.count,
             line.raw_ms
@@ -124,9 +130,8 @@ pub(super) fn write_open(page: &mut String, report: &Report) -> fmt::Result {
 fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Result {
     writeln!(
         page,
-        "{}{} {:<12} pid {:<8} so far {:>12}",
-        indent(report, open.line),
-        cell(&named(report, &open.account), WIDE_NAME_WIDTH),
+        "{} {:<12} pid {:<8} so far {:>12}",
+        name_cell(report, open.line, &open.account, WIDE_NAME_WIDTH),
         short(report, &open.gpu_uuid),
         pid(open.pid),
         or_unknown(open.accrued_ms),
@@ -168,9 +173,8 @@ pub(super) fn write_no_driver_row(page: &mut String, report: &Report) -> fmt::Re
 fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::Result {
     writeln!(
         page,
-        "{}{} {:<12} pid {:<8} seen for {:>12}",
-        indent(report, one.line),
-        cell(&named(report, &one.account), WIDE_NAME_WIDTH),
+        "{} {:<12} pid {:<8} seen for {:>12}",
+        name_cell(report, one.line, &one.account, WIDE_NAME_WIDTH),
         short(report, &one.gpu_uuid),
         pid(one.pid),
         or_unknown(one.seen_ms),

@@ -6,11 +6,12 @@ mod moments;
 mod priced;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told_tests;
 
 pub use around::left_out_words;
 pub use priced::unmatched_words;
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
@@ -18,7 +19,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::LineKey;
 use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
 use crate::escape::printable;
-use crate::rendering::{cell, clip, exact, or_unknown, percent};
+use crate::rendering::{clip, exact, or_unknown, percent};
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
@@ -179,13 +180,11 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         "\n  {:NAME_WIDTH$} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
         word, "count", "held", "alone", "shared", "open", of
     )?;
-    let clashing = clashing(report);
     for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
-        let name = named(report, &line.title());
-        write_name(page, indent(report, line.line), &name, &clashing)?;
         writeln!(
             page,
-            " {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
+            "{} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
+            name_cell(report, line.line, &line.title(), NAME_WIDTH),
             line.settlements,
             line.held_ms,
             line.alone_ms,
@@ -223,37 +222,9 @@ fn indent(report: &Report, line: LineKey) -> &'static str {
     if report.shown.is_namesake(line) { "* " } else { "  " }
 }
 
-/// A line's name, safe to print, with no more of an id than tells lines apart.
-fn named(report: &Report, name: &str) -> String {
-    safe(report.shown.name(name))
-}
-
-/// What the column has of names, where it has the same of several.
-fn clashing(report: &Report) -> BTreeSet<String> {
-    let names = report.accounts.iter().take(LINES_SHOWN_MAX);
-    let names: BTreeSet<String> = names.map(|line| named(report, &line.title())).collect();
-    let (mut once, mut clashing) = (BTreeSet::new(), BTreeSet::new());
-    for cell in names.iter().map(|name| cell(name, NAME_WIDTH)) {
-        if !once.insert(cell.clone()) {
-            clashing.insert(cell);
-        }
-    }
-    clashing
-}
-
-/// A name in its column; above it where the column would not tell it from another.
-fn write_name(
-    page: &mut String,
-    indent: &str,
-    name: &str,
-    clashing: &BTreeSet<String>,
-) -> fmt::Result {
-    let shown = cell(name, NAME_WIDTH);
-    if !clashing.contains(&shown) {
-        return write!(page, "{indent}{shown}");
-    }
-    writeln!(page, "{indent}{}", clip(name, 78))?;
-    write!(page, "  {}", cell("", NAME_WIDTH))
+/// What stands in front of a line's name, and the name in its column or above it.
+fn name_cell(report: &Report, line: LineKey, name: &str, width: usize) -> String {
+    report.shown.cell(indent(report, line), name, width)
 }
 
 /// What there is no column for.
@@ -308,9 +279,8 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
     for line in report.accounts.iter().take(LINES_SHOWN_MAX) {
         let share = line.share_ms.map_or(String::new(), |share| share.to_string());
         let row = format!(
-            "{}{} {:>12} {:>10} {share:>16}",
-            indent(report, line.line),
-            cell(&named(report, &line.title()), WIDE_NAME_WIDTH),
+            "{} {:>12} {:>10} {share:>16}",
+            name_cell(report, line.line, &line.title(), WIDE_NAME_WIDTH),
             busy(line),
             peak(line),
         );

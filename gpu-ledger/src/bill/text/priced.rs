@@ -1,17 +1,14 @@
 //! The bill in money: a line each, and totals that are the sums of the lines above them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use super::moments::between;
-use super::{
-    LINES_SHOWN_MAX, NAME_WIDTH, clashing, indent, named, safe, short, write_more, write_name,
-    write_wrapped,
-};
+use super::{LINES_SHOWN_MAX, NAME_WIDTH, indent, safe, short, write_wrapped};
 use crate::bill::SharePolicy;
-use crate::bill::report::{Priced, PricedLine, Report, Sum};
+use crate::bill::report::{Priced, PricedLine, Report, State, Sum};
 use crate::calling::listed;
-use crate::prices::{Amount, MeterBasis};
+use crate::prices::{Amount, Meter, MeterBasis};
 use crate::rendering::cell;
 use crate::unit::Ms;
 
@@ -38,7 +35,7 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
     if report.share == SharePolicy::None.as_str() && is_shared {
         writeln!(
             page,
-            "  shared time stands in full with everyone who shared it; --share equal divides it"
+            "  shared time stands in full with all who shared it; --share equal divides it"
         )?;
     }
     unmatched_words(priced).map_or(Ok(()), |words| write_wrapped(page, &words))
@@ -67,11 +64,23 @@ fn write_lines(
         "  {:NAME_WIDTH$} {:4} {:6} {:12} {:>10} {:>11} {:>12}",
         "whose", "gpu", "meter", "state", "time", "an hour", "amount"
     )?;
-    let clashing = clashing(report);
-    for line in lines.iter().take(LINES_SHOWN_MAX) {
-        write_line(page, report, line, &clashing)?;
+    for group in by_amount(lines) {
+        for line in group.shown {
+            write_line(page, report, line)?;
+        }
+        if !group.folded.is_empty() {
+            let (meter, state) = group.of;
+            // Of lines whose sum is on the bill already.
+            let folded = Sum::of(&group.folded)
+                .map_or_else(|_| UNKNOWN.to_owned(), |folded| sum(&folded, &priced.currency));
+            let count = group.folded.len();
+            let words = format!(
+                "… {count} more {meter} {}: {folded}; all of them in --format json",
+                state.as_str()
+            );
+            write_wrapped(page, &words)?;
+        }
     }
-    write_more(page, lines.len())?;
     let basis = lines.first().map(|line| line.basis);
     for total in priced.totals.iter().filter(|total| Some(total.basis) == basis) {
         let (meter, state) = (total.meter, total.state.as_str());
@@ -80,19 +89,36 @@ fn write_lines(
     Ok(())
 }
 
-fn write_line(
-    page: &mut String,
-    report: &Report,
-    line: &PricedLine,
-    clashing: &BTreeSet<String>,
-) -> fmt::Result {
+/// The lines of one meter and state.
+struct Group<'l> {
+    of: (Meter, State),
+    shown: Vec<&'l PricedLine>,
+    /// What there is no room for.
+    folded: Vec<&'l PricedLine>,
+}
+
+/// The largest amounts first, in each meter and state; those are shown that are the largest of all of them, and
+/// before them none that is UNKNOWN.
+fn by_amount<'l>(lines: &[&'l PricedLine]) -> Vec<Group<'l>> {
+    let mut largest = lines.to_vec();
+    largest.sort_by_key(|line| std::cmp::Reverse(line.amount_high.or(line.amount)));
+    let mut groups: BTreeMap<(Meter, State), Group<'l>> = BTreeMap::new();
+    for (place, line) in largest.into_iter().enumerate() {
+        let of = (line.meter, line.state);
+        let empty = || Group { of, shown: Vec::new(), folded: Vec::new() };
+        let group = groups.entry(of).or_insert_with(empty);
+        if place < LINES_SHOWN_MAX { &mut group.shown } else { &mut group.folded }.push(line);
+    }
+    groups.into_values().collect()
+}
+
+fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Result {
     let gpu = short(report, &line.gpu_uuid);
     let indent = line.line.map_or("  ", |line| indent(report, line));
-    let name = named(report, line.title.as_deref().unwrap_or("-"));
-    write_name(page, indent, &name, clashing)?;
     writeln!(
         page,
-        " {} {:6} {:12} {:>10} {:>11} {:>12}",
+        "{} {} {:6} {:12} {:>10} {:>11} {:>12}",
+        report.shown.cell(indent, line.title.as_deref().unwrap_or("-"), NAME_WIDTH),
         cell(gpu.trim_start_matches("GPU "), 4),
         line.meter,
         line.state.as_str(),

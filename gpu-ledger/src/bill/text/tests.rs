@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
 use crate::bill::period::Period;
 use crate::bill::report::{Ask, Head, Outside, Proven, ReadingLine, Report, Through, report};
-use crate::bill::{By, Ledger, SharePolicy, table};
+use crate::bill::{BillError, By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
 use crate::rendering::json;
@@ -62,9 +62,10 @@ fn made_priced(
     gpus: &[GpuUuid],
     prices: Option<PriceList>,
 ) -> Report {
-    let mut ledger = Ledger::for_bill_by(By::Process);
-    journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
-    ledger.finish(&journal.end).unwrap();
+    made_as(journal, &ask(by, share, gpus, prices)).unwrap()
+}
+
+pub(super) fn ask(by: By, share: SharePolicy, gpus: &[GpuUuid], prices: Option<PriceList>) -> Ask {
     let span = Span::new(DAY_MS, DAY_MS + 5 * HOUR).unwrap();
     let period = Period {
         span,
@@ -73,7 +74,13 @@ fn made_priced(
         beyond_now: None,
         zone: jiff::tz::TimeZone::UTC,
     };
-    let ask = Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new(), prices };
+    Ask { period, by, share, gpus: gpus.to_vec(), accounts: Vec::new(), prices }
+}
+
+pub(super) fn made_as(journal: &Journal, ask: &Ask) -> Result<Report, BillError> {
+    let mut ledger = Ledger::for_bill_by(By::Process);
+    journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
+    ledger.finish(&journal.end).unwrap();
     let outside = Outside {
         driver: Some("simulated".to_owned()),
         driver_version: Some("595.45.04".to_owned()),
@@ -81,7 +88,7 @@ fn made_priced(
         ..Outside::default()
     };
     let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash };
-    report(&ledger, &ask, head, &outside).unwrap()
+    report(&ledger, ask, head, &outside)
 }
 
 #[test]

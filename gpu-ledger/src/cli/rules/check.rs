@@ -78,10 +78,9 @@ impl Check {
                 report.sha256 = Some(rules.set.digest().to_string());
                 (report.shadowed, report.shadowed_more) = (shadows.shadowed, shadows.more);
             }
-            Err(RulesError::Wrong { faults, .. }) => {
+            Err(RulesError::Wrong { faults, .. } | RulesError::NotStored { faults, .. }) => {
                 (report.faults, report.faults_more) = (faults.faults, faults.more);
             }
-            Err(RulesError::NotStored { cause, .. }) => report.faults.push(cause.fault()),
             Err(error) => return Err(error.into()),
         }
         print(&if self.json { json(&report)? } else { report.text()? })?;

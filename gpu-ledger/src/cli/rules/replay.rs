@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::tz::TimeZone;
 
+use crate::bill::Shown;
 use crate::bill::period::{Asked, PeriodError};
 use crate::billing::{Replay, ReplayOptions, replay};
 use crate::cli::place::Place;
@@ -13,7 +14,7 @@ use crate::cli::source::with_source;
 use crate::cli::{STATUS_UNKNOWN, print};
 use crate::clock::Clock;
 use crate::config::Rules;
-use crate::rendering::{cell, exact, json};
+use crate::rendering::{exact, json};
 use crate::unit::Ms;
 
 /// Columns of an account's name.
@@ -71,6 +72,7 @@ impl ReplayCommand {
         print(&if self.json { json(&replay)? } else { text(&replay)? })?;
         let is_whole = replay.without_evidence == 0
             && replay.without_argv == 0
+            && replay.argv_of_unknown_mode == 0
             && !replay.looks_at_labels
             && replay.only_uid.is_none();
         Ok(if is_whole { 0 } else { STATUS_UNKNOWN })
@@ -85,9 +87,10 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
     let largest =
         replay.accounts.iter().flat_map(|line| [line.booked.held_ms, line.would_be.held_ms]);
     let largest = largest.max().unwrap_or(Ms::ZERO);
+    let shown = Shown::of(replay.accounts.iter().map(|line| &*line.account));
     let mut row = |cells: [&str; 4]| {
         let [name, times @ ..] = cells;
-        let mut line = cell(name, NAME_COLUMNS);
+        let mut line = shown.cell("", name, NAME_COLUMNS);
         for time in times {
             write!(line, " {time:>TIME_COLUMNS$}")?;
         }
@@ -126,7 +129,16 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         let count = replay.without_argv;
         writeln!(
             page,
-            "NOT KNOWN: of {count} settlements no arguments are stored, so no rule on them matches"
+            "NOT KNOWN: of {count} settlements not all is stored of arguments that rules look at (argv, command_line, \
+             model), so no rule on what is missing matches"
+        )?;
+    }
+    if replay.argv_of_unknown_mode > 0 {
+        let count = replay.argv_of_unknown_mode;
+        writeln!(
+            page,
+            "NOT KNOWN: {count} settlements do not say how much of their arguments was kept; rules then may have seen \
+             other than what is stored"
         )?;
     }
     if replay.looks_at_labels {
@@ -136,4 +148,30 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         )?;
     }
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::billing::ReplayLine;
+
+    #[test]
+    fn pods_and_containers_that_begin_alike_are_lines_of_their_own() {
+        let pod = |end: u8| format!("pod 0a1b2c3d-1111-2222-3333-44445555000{end}");
+        let docker = |end: &str| format!("docker 3f2a9c0d1e4b{end}{}", "0".repeat(51));
+        let names = [pod(1), pod(2), pod(3), docker("a"), docker("b"), "ollama".to_owned()];
+        let mut replay = Replay::default();
+        replay.accounts = names
+            .iter()
+            .map(|name| ReplayLine { account: name.clone(), ..ReplayLine::default() })
+            .collect();
+        let page = text(&replay).unwrap();
+        let same = format!("{:>16} {:>16} {:>16}", "0.000 s", "0.000 s", "same");
+        for name in &names[..3] {
+            assert!(page.contains(&format!("\n{name}\n{:32} {same}\n", "")), "{page}");
+        }
+        for name in ["docker 3f2a9c0d1e4ba000", "docker 3f2a9c0d1e4bb000", "ollama"] {
+            assert!(page.contains(&format!("\n{name:32} {same}\n")), "{page}");
+        }
+    }
 }

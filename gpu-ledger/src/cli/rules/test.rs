@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Rules};
 use crate::identity::{ImageContent, Program, argv_words};
 use crate::kernel::{Argv, ArgvState, LoginUid};
+use crate::output::complain;
 use crate::place::{Container, Job, Place, Pod, Scheduler, without_secrets};
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Pid};
@@ -28,7 +29,7 @@ const UNDECIDED_SHOWN: usize = 6;
 
 const AFTER_HELP: &str = "With --pid the process is read as it is now: its ancestors are those that it has now, and what it is \
 given by other options goes before what was read. What is not given is not known, and no rule that looks at it \
-matches.\n\
+matches. A user whom this host does not know is a name alone, without a number.\n\
 Exit status: 0 a rule matches, 1 failed, 2 none does, 64 usage.";
 
 #[derive(Args, Debug)]
@@ -193,14 +194,22 @@ impl Test {
             process.cgroups = self.cgroup.into_iter().map(stored).collect();
             process.place = Place::of(process.cgroups.iter().map(AsRef::as_ref));
         }
-        if let Some(user) = &self.user {
-            process.user.uid = Some(uid(user)?);
-            process.user.euid = process.user.uid;
+        let user = self.user.map(Somebody::called);
+        let login = self.login_user.map(Somebody::called);
+        if let Some(user) = &user {
+            process.user.uid = user.uid();
+            process.user.euid = user.uid();
         }
-        if let Some(user) = &self.login_user {
-            process.user.login_uid = LoginUid::Set(uid(user)?);
+        if let Some(user) = &login {
+            process.user.login_uid = user.uid().map_or(LoginUid::Unread, LoginUid::Set);
         }
         process.users = users_of(process.user);
+        if let Some(Somebody::Named(name)) = user {
+            process.users.real = Some(tell_of_no_uid("--user", name));
+        }
+        if let Some(Somebody::Named(name)) = login {
+            process.users.login = Some(tell_of_no_uid("--login-user", name));
+        }
         place(&mut process.place, self.unit, self.job.as_deref())?;
         let names = process.names.get_or_insert_default();
         name(names, self.container, self.image, (self.compose, self.pod), &self.label)?;
@@ -236,13 +245,37 @@ fn program_of(exe: Option<Vec<u8>>, argv: Argv) -> Option<Program> {
     Program::of(&ImageContent { argv, filename, exe: None })
 }
 
-fn uid(user: &str) -> anyhow::Result<u32> {
-    match user.parse() {
-        Ok(uid) => Ok(uid),
-        Err(_) => uid_of(user).ok_or_else(|| {
-            Usage(format!("this host knows no user {user:?}; give the number instead")).into()
-        }),
+/// A user who was given by name or number.
+#[derive(PartialEq, Eq, Debug)]
+enum Somebody {
+    /// Of this number.
+    Known(u32),
+    /// Of this name, which this host does not know: rules may be another host's.
+    Named(String),
+}
+
+impl Somebody {
+    fn called(user: String) -> Self {
+        match user.parse().ok().or_else(|| uid_of(&user)) {
+            Some(uid) => Self::Known(uid),
+            None => Self::Named(user),
+        }
     }
+
+    const fn uid(&self) -> Option<u32> {
+        match self {
+            Self::Known(uid) => Some(*uid),
+            Self::Named(_) => None,
+        }
+    }
+}
+
+/// Says that a name is a name and nothing else.
+fn tell_of_no_uid(option: &str, name: String) -> Arc<str> {
+    complain(&format!(
+        "{option}: this host knows no user {name:?}: it is taken as a name, and the number is not known"
+    ));
+    name.into()
 }
 
 fn place(place: &mut Place, unit: Option<String>, job: Option<&str>) -> Result<(), Usage> {
@@ -251,8 +284,7 @@ fn place(place: &mut Place, unit: Option<String>, job: Option<&str>) -> Result<(
     }
     if let Some(job) = job {
         let (word, id) = job.split_once(' ').unwrap_or((job, ""));
-        let all = [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor];
-        let scheduler = all.into_iter().find(|one| one.as_str() == word);
+        let scheduler = Scheduler::ALL.into_iter().find(|one| one.as_str() == word);
         let no_job = || Usage(format!("--job {job:?} is no job; give one such as \"slurm 1234\""));
         let id = (!id.is_empty()).then(|| Arc::from(id));
         let scheduler = scheduler.ok_or_else(no_job)?;
@@ -361,5 +393,47 @@ impl Failed {
             0 | 1 => writeln!(page),
             all => writeln!(page, " ({holds} of {all} conditions hold)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::attribution::rules::RuleSet;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        test: Test,
+    }
+
+    fn process(words: &[&str]) -> Process {
+        let line = Line::try_parse_from(std::iter::once("test").chain(words.iter().copied()));
+        line.unwrap().test.process(&Attributor::default(), &Clock::system()).unwrap()
+    }
+
+    fn account(rules: &str, process: &Process) -> Option<String> {
+        let rules = RuleSet::parse(rules.as_bytes()).unwrap();
+        process.see(|subject| rules.classify(subject)).map(|ruled| ruled.account.to_string())
+    }
+
+    #[test]
+    fn a_user_whom_this_host_does_not_know_is_a_name_without_a_number() {
+        let nobody = process(&["--user", "no such user", "--login-user", "no such login"]);
+        assert_eq!((nobody.user.uid, nobody.user.euid), (None, None));
+        assert_eq!(nobody.user.login_uid, LoginUid::Unread);
+        let rules =
+            "[[rule]]\naccount = \"a\"\nuser = \"no such user\"\nlogin_user = \"no such login\"\n";
+        assert_eq!(account(rules, &nobody).as_deref(), Some("a"));
+        // No number is made up, and none is left of the process that was read.
+        let any = "[[rule]]\naccount = \"a\"\nuser = { regex = '[0-9]+' }\n";
+        assert_eq!(account(any, &nobody), None);
+        let own = std::process::id().to_string();
+        assert_eq!(process(&["--pid", &own, "--user", "no such user"]).user.uid, None);
+        let root = process(&["--user", "root", "--login-user", "4711"]);
+        assert_eq!((root.user.uid, root.user.login_uid), (Some(0), LoginUid::Set(4711)));
+        assert_eq!(account(any, &root).as_deref(), Some("a"));
     }
 }

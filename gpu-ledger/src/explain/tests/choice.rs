@@ -103,6 +103,21 @@ fn a_pid_of_several_is_answered_with_their_ids_and_not_with_one_of_them() {
 }
 
 #[test]
+fn settlements_of_names_that_begin_alike_are_told_apart_where_one_is_to_be_chosen() {
+    let mut journal = journal();
+    let unit = |end: u8| format!("training-run-of-the-lab-{end}.service");
+    for (end, start_ms) in [(1, 50_000), (2, 60_000)] {
+        journal.settle(90_000, Row::of(&unit(end), 77, start_ms, 1_000));
+    }
+    journal.settle(90_000, Row::of(&format!("docker {}", "a".repeat(64)), 77, 70_000, 1_000));
+    let said = by_id(&journal, "77").unwrap_err();
+    for end in [1, 2] {
+        assert!(said.contains(&format!("\n      {}", unit(end))), "{said}");
+    }
+    assert!(said.contains("  docker aaaaaaaaaaaa, 1.000 s, entry "), "{said}");
+}
+
+#[test]
 fn what_is_no_id_is_told_what_one_looks_like() {
     for word in [
         "",
@@ -169,6 +184,16 @@ fn a_name_that_nothing_has_is_answered_with_the_likely_one_and_those_there_are()
     assert!(said.contains("of job slurm 33; did you mean slurm 3?"), "{said}");
     let said = by_label(&journal, Label::Unit, "zzz").unwrap_err();
     assert!(said.contains("of unit zzz\n  there are: ollama.service\n"), "{said}");
+}
+
+#[test]
+fn a_name_of_any_bytes_is_listed_as_it_can_be_typed() {
+    let mut journal = journal();
+    journal.settle(900, Row::of(r"\xff\xfe", 90, 900, 9));
+    let said = by_account(&journal, r"nope\x").unwrap_err();
+    assert!(said.starts_with("no settlement is of account nope\\x\n"), "{said}");
+    assert!(said.contains(r"there are: \xff\xfe, ollama"), "{said}");
+    assert_eq!(by_account(&journal, r"\xff\xfe").map(|found| found.len()), Ok(1));
 }
 
 #[test]

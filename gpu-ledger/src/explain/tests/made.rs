@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::accounting::{Row as DriverRow, Window};
-use crate::argv::StoredText;
+use crate::argv::{CmdlineMode, StoredText};
 use crate::attribution::rules::RuleSet;
 use crate::attribution::{Attributed, Attributor, Label, Labels};
 use crate::bill::made::{Row, gpu, stamp};
@@ -44,6 +44,10 @@ pub(super) struct Made {
     pub(super) names: Vec<(Label, &'static str)>,
     /// What it was called when it was booked, where what is stored now does not give that.
     pub(super) booked: Option<&'static str>,
+    /// The mode in force then, where the entry says it.
+    pub(super) mode: Option<CmdlineMode>,
+    /// Its arguments are still there.
+    pub(super) is_kept: bool,
 }
 
 impl Made {
@@ -55,6 +59,8 @@ impl Made {
             groups: vec![(0, "/user.slice/user-1000.slice/session-7.scope".to_owned())],
             names: Vec::new(),
             booked: None,
+            mode: Some(CmdlineMode::Full),
+            is_kept: true,
         }
     }
 
@@ -94,6 +100,7 @@ impl Made {
                 captured_length: u64::try_from(argv.bytes.len()).unwrap(),
                 true_length: argv.true_length,
                 state: argv.state,
+                mode: self.mode,
             },
             user: User { uid: Some(1_000), euid: Some(1_000), login_uid: LoginUid::Set(1_000) },
             ancestors: ancestors
@@ -106,6 +113,15 @@ impl Made {
 
     /// As it is booked under these rules and told with those at hand.
     pub(super) fn told(&self, in_force: &str, at_hand: Option<&str>) -> Explained {
+        let at_hand = at_hand.map(|text| RulesAtHand {
+            file: Some("/etc/gpu-ledger/rules.toml".into()),
+            set: Arc::new(RuleSet::parse(text.as_bytes()).unwrap()),
+        });
+        self.told_by(in_force, at_hand.as_ref())
+    }
+
+    /// The same, with or without a file of rules at hand.
+    pub(super) fn told_by(&self, in_force: &str, at_hand: Option<&RulesAtHand>) -> Explained {
         let mut figures = figures(Account::Unclassified(Arc::from("")));
         figures.program = Some(Arc::from(self.program));
         figures.labels = self.labels();
@@ -122,14 +138,14 @@ impl Made {
             figures.labels.push((Arc::from(service), Arc::from(booked)));
         }
         let evidence = evidence(&figures, Some(identity), None);
-        let argv =
-            KeptArgv { commitment: Digest([3; 32]), argv: self.argv(), text: StoredText::Captured };
-        let why = Why { at: entered(), evidence, argv: Some(argv) };
-        let at_hand = at_hand.map(|text| RulesAtHand {
-            file: Some("/etc/gpu-ledger/rules.toml".into()),
-            set: Arc::new(RuleSet::parse(text.as_bytes()).unwrap()),
-        });
-        of(&chosen(figures), Some(why), at_hand.as_ref())
+        let argv = KeptArgv {
+            commitment: Digest([3; 32]),
+            mode: self.mode,
+            argv: self.argv(),
+            text: StoredText::Captured,
+        };
+        let why = Why { at: entered(), evidence, argv: self.is_kept.then_some(argv) };
+        of(&chosen(figures), Some(why), at_hand)
     }
 
     fn labels(&self) -> Labels {

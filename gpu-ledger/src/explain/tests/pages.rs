@@ -1,10 +1,13 @@
 //! Pages, golden; and the same as JSON, which keeps its schema.
 
+use std::sync::Arc;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use super::made::{ID, Made, bare, explanation, nameless};
+use crate::argv::CmdlineMode;
 use crate::attribution::{Ground, Label};
-use crate::explain::{Explained, NEAR_MAX, render};
+use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, render};
 use crate::rendering::json;
 use crate::unknown::{GapCause, NamelessReason};
 
@@ -114,6 +117,27 @@ fn a_page_reads_well_and_says_of_each_control_group_in_which_hierarchy_it_is() {
     insta::assert_snapshot!("unit", page(&[one]));
 }
 
+/// Whether arguments are of this settlement, were never kept, or are no more, is told apart.
+#[test]
+fn a_page_says_by_which_mode_there_are_arguments_or_none() {
+    let arguments = |mode, is_kept| {
+        let one = Made { mode, is_kept, ..Made::of("serve") }.told("", None);
+        let page = page(std::slice::from_ref(&one));
+        let of_them = page.lines().skip_while(|line| !line.starts_with("  arguments"));
+        let of_them: Vec<&str> = of_them.take_while(|line| !line.starts_with("  uid")).collect();
+        of_them.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let full = Some(CmdlineMode::Full);
+    assert_eq!(arguments(full, true), "arguments serve --port 8080");
+    assert_eq!(arguments(full, false), "arguments committed to, stored then, and not any more");
+    let none = arguments(Some(CmdlineMode::None), false);
+    assert_eq!(none, "arguments committed to, and not stored (`cmdline = \"none\"` then)");
+    let unsaid = arguments(None, true);
+    assert!(unsaid.starts_with("arguments serve --port 8080 (how much of them"), "{unsaid}");
+    let unsaid = arguments(None, false);
+    assert_eq!(unsaid, "arguments committed to, and not stored, or not any more");
+}
+
 #[test]
 fn what_is_stored_no_more_leaves_no_ground_that_it_was_not_booked_on() {
     let within = Made::of("llama-server").within("/system.slice/ollama.service");
@@ -198,4 +222,37 @@ fn other_rules_than_those_in_force_say_nothing() {
     assert!(page.contains("  because       rule 5\n"), "{page}");
     let sha256 = crate::journal::chain::sha256(RULES.as_bytes()).to_string();
     assert!(page.contains(&format!("SHA-256 {}…", &sha256[..16])), "{page}");
+    assert!(
+        words(&page).contains("…; the one at hand is another: --rules FILE names it"),
+        "{page}"
+    );
+}
+
+/// Without its breaks.
+fn words(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn that_there_are_no_rules_here_is_not_called_another_file() {
+    let made = Made::of("llama-server");
+    let none = RulesAtHand { file: None, set: Arc::default() };
+    let one = made.told_by(RULES, Some(&none));
+    assert_eq!(one.rules.as_ref().unwrap().unknown_because, Some(RulesLack::NoFile));
+    let said = words(&page(&[one]));
+    assert!(said.contains("…; there is none here: --rules FILE names it, and says what"), "{said}");
+    let one = made.told_by(RULES, None);
+    assert_eq!(one.rules.as_ref().unwrap().unknown_because, Some(RulesLack::Unread));
+    let said = words(&page(&[one]));
+    assert!(said.contains("…; the one at hand cannot be read: --rules FILE names it"), "{said}");
+    let known = made.told(RULES, Some(RULES)).rules.unwrap();
+    assert_eq!((known.unknown_because, known.file.is_some()), (None, true));
+}
+
+#[test]
+fn names_stand_on_a_page_and_in_a_refusal_as_they_can_be_typed() {
+    let rules = "[[rule]]\naccount = 'a\\b'\nunit = \"x.service\"\nprogram = \"llama-server\"\n";
+    let made = Made::of("llama-server").within("/system.slice/ollama.service");
+    let page = page(&[made.told(rules, Some(rules))]);
+    assert!(page.contains("(a\\b)"), "{page}");
 }

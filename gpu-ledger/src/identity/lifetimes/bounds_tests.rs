@@ -7,6 +7,7 @@ use super::tests::{
 };
 use super::*;
 use crate::identity::ARGV_KEPT_MAX;
+use crate::kernel::{CgroupId, DeviceTouch};
 
 #[test]
 fn the_dead_are_forgotten_by_proof_only() {
@@ -152,4 +153,21 @@ fn a_million_short_processes_stay_within_a_few_megabytes() {
     nothing_listed(&mut lifetimes, begins + MS);
     assert_eq!(lifetimes.len(), 1);
     assert_eq!((lifetimes.dead, lifetimes.dead_bytes, lifetimes.leaves.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_process_that_moves_on_and_on_in_one_hierarchy_is_still_known_in_the_others() {
+    let group = |(hierarchy, id)| CgroupId { hierarchy, id };
+    let mut lifetimes = all(&[fork(JOB, SHELL)]);
+    for moved in 0..60 {
+        let groups = [(0, 8), (3, 5), (5, 5), (6, 100 + moved), (4, 5), (8, 5)];
+        let mut subject = subject(JOB, SHELL, (210 + moved) * MS);
+        subject.cgroups = Some(groups.map(group).to_vec());
+        lifetimes.apply(&Event::DeviceTouch(DeviceTouch { subject, major: 195, minor: 0 }));
+    }
+    let cgroups = &lifetimes.get(&JOB).unwrap().cgroups;
+    for stayed in [(0, 7), (0, 8), (3, 5), (5, 5), (4, 5), (8, 5)] {
+        assert!(cgroups.contains(&group(stayed)), "{stayed:?} in {cgroups:?}");
+    }
+    assert_eq!((cgroups.len(), cgroups.last()), (16, Some(&group((6, 159)))));
 }

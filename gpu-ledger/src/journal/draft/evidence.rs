@@ -204,7 +204,8 @@ fn arguments(
     // An earlier run captured this image's, and what was kept may be less: its word stands.
     let earlier = keeping.earlier.get(&image).filter(|earlier| earlier.commitment.is_some());
     if let Some(earlier) = earlier.filter(|earlier| earlier.commitment != commitment) {
-        return (earlier.clone(), None);
+        let mode = no_more_than(earlier.mode, keeping.mode);
+        return (ArgvEvidence { mode, ..earlier.clone() }, None);
     }
     let evidence = ArgvEvidence {
         commitment,
@@ -212,12 +213,25 @@ fn arguments(
         captured_length: u64::try_from(argv.bytes.len()).unwrap_or(u64::MAX),
         true_length: argv.true_length,
         state: argv.state,
+        mode: commitment.map(|_| keeping.mode),
     };
     let kept = commitment.and_then(|commitment| {
         let Stored { bytes, text } = stored(argv, keeping.mode);
-        Some(KeptArgv { commitment, argv: Argv { bytes: bytes?, ..argv.clone() }, text })
+        let argv = Argv { bytes: bytes?, ..argv.clone() };
+        Some(KeptArgv { commitment, mode: Some(keeping.mode), argv, text })
     });
     (evidence, kept)
+}
+
+/// What an earlier run kept stands for an entry of now as far as the mode of now would have kept as much. Less than
+/// that cannot be made of it here, as what is at hand need not be what was captured: then nothing is kept.
+fn no_more_than(earlier: Option<CmdlineMode>, now: CmdlineMode) -> Option<CmdlineMode> {
+    match earlier {
+        Some(earlier) if earlier <= now => Some(earlier),
+        // Which mode it was is not known: of such a text no secret is told, whichever it was.
+        None if now >= CmdlineMode::Redacted => None,
+        Some(_) | None => Some(CmdlineMode::None),
+    }
 }
 
 fn name_of(program: Option<&Program>) -> Option<Arc<str>> {

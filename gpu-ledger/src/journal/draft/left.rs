@@ -11,10 +11,9 @@ use crate::clock::Stamp;
 use crate::coverage::{Coverage, Gap};
 use crate::host::Resumed;
 use crate::identity::{Image, ImageContent};
-use crate::journal::Digest;
 use crate::journal::entry::{
-    BootId, CoverageEdge, Entry, Epoch, EpochEdge, Figures, IdentityEvidence, KeptArgv, Mark,
-    Moment,
+    ArgvPlace, BootId, CoverageEdge, Entry, Epoch, EpochEdge, Figures, IdentityEvidence, KeptArgv,
+    Mark, Moment,
 };
 use crate::kernel::{Argv, ArgvState};
 use crate::settlement::Named;
@@ -78,8 +77,8 @@ pub struct Left {
 }
 
 impl Left {
-    /// Of a run in the boot that `edges` were taken for; `argv_of` finds the arguments that a commitment
-    /// stands for, where they are still kept.
+    /// Of a run in the boot that `edges` were taken for; `argv_of` finds the arguments that are
+    /// kept at a place, if they still are.
     ///
     /// # Errors
     /// Those of `argv_of`.
@@ -87,7 +86,7 @@ impl Left {
         edges: Edges,
         earlier: Vec<Earlier>,
         last: Option<Moment>,
-        mut argv_of: impl FnMut(Digest) -> Result<Option<KeptArgv>, E>,
+        mut argv_of: impl FnMut(ArgvPlace) -> Result<Option<KeptArgv>, E>,
     ) -> Result<Self, E> {
         let Edges { boot, began, last_seen } = edges;
         let mut open = BTreeMap::new();
@@ -96,8 +95,8 @@ impl Left {
             let Some((key, identity)) = known.filter(|(_, identity)| identity.boot == boot) else {
                 continue;
             };
-            let kept = match identity.argv.commitment {
-                Some(commitment) => argv_of(commitment)?,
+            let kept = match identity.argv.place() {
+                Some(place) => argv_of(place)?,
                 None => None,
             };
             open.insert(key, named(identity, kept));

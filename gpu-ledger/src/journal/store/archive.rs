@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use super::check::{check_file, commitment_in};
-use super::database::{Database, Origin, failed};
+use super::check::check_file;
+use super::database::{Database, Origin, failed, mode_word};
 use super::error::StoreError;
 use super::place::{Place, StateDir};
 use super::projection::{TABLES, big};
@@ -18,6 +18,7 @@ use super::segment::{SEGMENT_ENTRIES, Segment};
 use super::writer::{JOURNAL, Store};
 use crate::journal::Digest;
 use crate::journal::chain::Head;
+use crate::journal::entry::{ArgvPlace, Evidence};
 use crate::unit::WallUs;
 
 /// Name of the journal that is being made.
@@ -189,17 +190,17 @@ impl Parts<'_> {
         let path = self.place.file(name);
         let fail = failed(&path);
         {
-            let sql = "INSERT INTO argv SELECT * FROM old.argv AS kept WHERE commitment = ?1 \
-                AND NOT EXISTS (SELECT 1 FROM main.argv WHERE commitment = kept.commitment)";
+            let sql = "INSERT INTO argv SELECT * FROM old.argv AS kept WHERE commitment = ?1 AND mode = ?2 \
+                AND NOT EXISTS (SELECT 1 FROM main.argv WHERE commitment = ?1 AND mode = ?2)";
             let mut keep = made.prepare(sql).map_err(&fail)?;
             let sql = "SELECT bytes FROM evidence UNION ALL SELECT bytes FROM carried";
             let mut statement = made.prepare(sql).map_err(&fail)?;
             let mut rows = statement.query([]).map_err(&fail)?;
             while let Some(row) = rows.next().map_err(&fail)? {
                 let bytes: Vec<u8> = row.get(0).map_err(&fail)?;
-                let evidence = crate::journal::canon::decode(&bytes)?;
-                if let Some(commitment) = commitment_in(&evidence) {
-                    keep.execute([commitment.0]).map_err(&fail)?;
+                let evidence: Evidence = crate::journal::canon::decode(&bytes)?;
+                if let Some(ArgvPlace { commitment, mode }) = evidence.argv_place() {
+                    keep.execute(params![commitment.0, mode_word(mode)]).map_err(&fail)?;
                 }
             }
         }

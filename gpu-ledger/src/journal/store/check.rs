@@ -5,19 +5,19 @@ use std::path::Path;
 
 use rusqlite::types::Value;
 
-use super::database::{Database, argv_state};
+use super::database::{Database, argv_state, place_of};
 use super::error::StoreError;
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
 use super::reader::Reader;
-use super::schema::argv_text;
+use super::schema::{ArgvColumns, argv_columns};
 use super::segment::{Growing, Segment};
 use super::side::Acknowledged;
 use crate::argv::StoredText;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered, booking_key};
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Entry, Evidence, Figures};
+use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures};
 use crate::kernel::Argv;
 
 /// Faults that are told one by one; further ones are counted.
@@ -40,7 +40,7 @@ pub struct CheckReport {
     pub argv_kept: u64,
     /// Those of them that are less than what was committed to, and cannot be compared with it.
     pub argv_redacted: u64,
-    /// Commitments whose text was deleted, or never kept.
+    /// Commitments, each under the modes in which it was entered, whose text was deleted, or never kept.
     pub argv_absent: u64,
     /// Texts as captured that could not be compared, as there is no key.
     pub argv_unproven: u64,
@@ -107,7 +107,8 @@ struct Checking<'a> {
     end: Recovered,
     /// Rows that each table beside the chain must have.
     rows: BTreeMap<&'static str, u64>,
-    commitments: BTreeSet<Digest>,
+    /// Where entries say that their arguments are kept.
+    places: BTreeSet<ArgvPlace>,
 }
 
 impl<'a> Checking<'a> {
@@ -115,7 +116,7 @@ impl<'a> Checking<'a> {
         let report = CheckReport { base: database.origin.base, ..CheckReport::default() };
         let rows = TABLES.iter().map(|table| (table.name, 0)).collect();
         let end = Recovered::default();
-        Self { database, report, end, rows, commitments: BTreeSet::new() }
+        Self { database, report, end, rows, places: BTreeSet::new() }
     }
 
     fn fault(&mut self, seq: Option<u64>, what: impl Into<String>) {
@@ -233,7 +234,7 @@ impl<'a> Checking<'a> {
             let what = format!("table {} says something else than its body", wanted.table.name);
             self.fault(Some(entry.seq), what);
         }
-        self.commitments.extend(commitment_in(evidence));
+        self.places.extend(evidence.argv_place());
     }
 
     fn booked(&mut self, entry: &Entry, evidence: &Evidence) {
@@ -308,8 +309,8 @@ impl<'a> Checking<'a> {
     fn arguments(&mut self, key: Option<&CommitmentKey>) -> Result<(), StoreError> {
         let database = self.database;
         let fail = |cause| database.fail(cause);
-        let text = argv_text(database)?;
-        let sql = format!("SELECT commitment, bytes, true_length, state, {text} FROM argv");
+        let ArgvColumns { mode, text } = argv_columns(database)?;
+        let sql = format!("SELECT commitment, bytes, true_length, state, {text}, {mode} FROM argv");
         let mut statement = database.connection.prepare(&sql).map_err(fail)?;
         let mut rows = statement.query([]).map_err(fail)?;
         let mut kept = 0_u64;
@@ -323,11 +324,14 @@ impl<'a> Checking<'a> {
                 known => small(known).map(Some),
             };
             let text = StoredText::of(&row.get::<_, String>(4).map_err(fail)?);
-            let (Some(true_length), Some(state), Some(text)) = (true_length, state, text) else {
+            let place = place_of(commitment, &row.get::<_, String>(5).map_err(fail)?);
+            let (Some(true_length), Some(state), Some(text), Some(place)) =
+                (true_length, state, text, place)
+            else {
                 self.fault(None, "kept arguments are not readable");
                 continue;
             };
-            if self.commitments.remove(&commitment) {
+            if self.places.remove(&place) {
                 kept = kept.saturating_add(1);
             } else {
                 self.fault(None, format!("kept arguments {commitment} are of no entry"));
@@ -349,7 +353,7 @@ impl<'a> Checking<'a> {
             }
         }
         self.report.argv_kept = kept;
-        self.report.argv_absent = u64::try_from(self.commitments.len()).unwrap_or(u64::MAX);
+        self.report.argv_absent = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
         Ok(())
     }
 }
@@ -363,14 +367,4 @@ fn believe_of_archived(derived: &mut Segment, found: Option<&Segment>, base: u64
             (derived.from, derived.to) = (found.from, found.to);
         }
     }
-}
-
-/// The commitment to arguments that evidence holds.
-pub(super) fn commitment_in(evidence: &Evidence) -> Option<Digest> {
-    let identity = match evidence {
-        Evidence::Settlement(evidence) => evidence.identity.as_ref(),
-        Evidence::Open(evidence) => evidence.identity.as_ref(),
-        _ => None,
-    };
-    identity.and_then(|identity| identity.argv.commitment)
 }

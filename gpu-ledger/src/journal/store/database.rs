@@ -9,15 +9,17 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 
 use super::error::StoreError;
 use super::projection::{big, small};
-use super::schema::argv_text;
+use super::schema::{ArgvColumns, MODE_UNKNOWN, argv_columns};
 use super::segment::{Segment, names};
 use super::side::Acknowledged;
 use crate::accounting::RowKey;
-use crate::argv::StoredText;
+use crate::argv::{CmdlineMode, StoredText};
 use crate::journal::Digest;
 use crate::journal::canon::{self, CanonError, Canonical as _};
 use crate::journal::chain::{self, ChainError, Kept, Recovered, key_of_row, sha256};
-use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, OpenEvidence, OpenFigures};
+use crate::journal::entry::{
+    ArgvPlace, Entry, Evidence, Figures, KeptArgv, OpenEvidence, OpenFigures,
+};
 use crate::kernel::{Argv, ArgvState};
 
 /// Extended result code: the shared-memory file could not grow (`sqlite3.h`, `SQLITE_IOERR_SHMSIZE`).
@@ -268,13 +270,15 @@ impl Database {
     }
 
     /// Kept arguments.
-    pub(super) fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
-        let text = argv_text(self)?;
-        let sql =
-            format!("SELECT bytes, true_length, state, {text} FROM argv WHERE commitment = ?");
+    pub(super) fn argv(&self, place: ArgvPlace) -> Result<Option<KeptArgv>, StoreError> {
+        let ArgvPlace { commitment, mode } = place;
+        let ArgvColumns { mode: column, text } = argv_columns(self)?;
+        let sql = format!(
+            "SELECT bytes, true_length, state, {text} FROM argv WHERE commitment = ? AND {column} = ?"
+        );
         let mut statement =
             self.connection.prepare_cached(&sql).map_err(|cause| self.fail(cause))?;
-        let row = statement.query_row(params![commitment.0], |row| {
+        let row = statement.query_row(params![commitment.0, mode_word(mode)], |row| {
             let words = (row.get::<_, String>(2)?, row.get::<_, String>(3)?);
             Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, words))
         });
@@ -286,7 +290,7 @@ impl Database {
         let words = argv_state(&state).zip(StoredText::of(&text));
         let (state, text) = words.ok_or_else(|| self.damaged("kept arguments"))?;
         let argv = Argv { bytes: Bytes::from(bytes), true_length, state };
-        Ok(Some(KeptArgv { commitment, argv, text }))
+        Ok(Some(KeptArgv { commitment, mode, argv, text }))
     }
 
     /// The settlement under a key, by two ways that no one damage hides together: the unique key, and
@@ -381,6 +385,23 @@ pub(super) fn argv_state(word: &str) -> Option<ArgvState> {
     writer.atom(word.as_bytes());
     let bytes = writer.finish().ok()?;
     ArgvState::take(&mut canon::Reader::new(&bytes)).ok()
+}
+
+/// The word for the mode that kept arguments.
+pub(super) fn mode_word(mode: Option<CmdlineMode>) -> &'static str {
+    mode.map_or(MODE_UNKNOWN, CmdlineMode::as_str)
+}
+
+/// Reads such a word; `None` where it is none.
+pub(super) fn place_of(commitment: Digest, word: &str) -> Option<ArgvPlace> {
+    let mode = match word.parse() {
+        // That mode keeps nothing.
+        Ok(CmdlineMode::None) => return None,
+        Ok(mode) => Some(mode),
+        Err(_) if word == MODE_UNKNOWN => None,
+        Err(_) => return None,
+    };
+    Some(ArgvPlace { commitment, mode })
 }
 
 /// The word of such a state.

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
-use super::database::{BookedRow, Database, argv_word};
+use super::database::{BookedRow, Database, argv_word, mode_word};
 use super::error::StoreError;
 use super::projection::{big, projection};
 use super::segment::Growing;
@@ -131,20 +131,21 @@ impl Entering<'_> {
         Ok(())
     }
 
-    /// What was kept first stays: a mode changes nothing that is kept already.
+    /// What was kept first under a mode stays; another mode keeps its own beside it.
     fn keep(&self, kept: &KeptArgv) -> Result<(), StoreError> {
-        let KeptArgv { commitment, argv, text } = kept;
-        if self.database.argv(*commitment)?.is_some() {
+        let KeptArgv { commitment, mode, argv, text } = kept;
+        if self.database.argv(kept.place())?.is_some() {
             return Ok(());
         }
         let columns = vec![
             blob(*commitment),
+            Value::Text(mode_word(*mode).to_owned()),
             Value::Blob(argv.bytes.to_vec()),
             argv.true_length.map_or(Value::Null, big),
             Value::Text(argv_word(argv.state)?),
             Value::Text(text.as_str().to_owned()),
         ];
-        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?, ?)", columns)
+        self.insert("INSERT INTO argv VALUES (?, ?, ?, ?, ?, ?)", columns)
     }
 
     fn insert(&self, sql: &str, columns: Vec<Value>) -> Result<(), StoreError> {

@@ -13,10 +13,9 @@ use super::side::{Acknowledged, Witness};
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
 use crate::coverage::Gap;
-use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Entry, Evidence, Figures, KeptArgv, Moment};
+use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
 
 /// How long a reader waits for whoever recovers or archives the journal at this moment.
 const BUSY_MS: u64 = 5_000;
@@ -194,12 +193,12 @@ impl Reader {
         self.database.evidence(seq)
     }
 
-    /// Arguments, where they are kept and were not deleted.
+    /// What is kept of arguments at a place; `None` where nothing is, or it was deleted.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
-        self.database.argv(commitment)
+    pub fn argv(&self, place: ArgvPlace) -> Result<Option<KeptArgv>, StoreError> {
+        self.database.argv(place)
     }
 
     /// What is open, with what named it.

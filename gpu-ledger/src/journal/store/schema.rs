@@ -12,20 +12,32 @@ use super::place::{Place, io};
 /// `PRAGMA application_id`: "gpuL". Told by file(1) and by us.
 pub(super) const APPLICATION_ID: u32 = 0x6770_754c;
 /// `PRAGMA user_version` of a journal that is up to date.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// The oldest version of which a file by itself, an archive, is still read as it is.
 const OLDEST_READ: u32 = 1;
 
 const SCHEMA: &str = concat!(include_str!("schema.sql"), include_str!("argv.sql"));
 /// That of version 1: kept arguments were always as captured.
 const SCHEMA_1: &str = concat!(include_str!("schema.sql"), include_str!("argv.v1.sql"));
+/// That of version 2: the first mode that kept arguments kept them for every entry.
+const SCHEMA_2: &str = concat!(include_str!("schema.sql"), include_str!("argv.v2.sql"));
+/// Of kept arguments, in the place of a mode: entries did not say theirs when it was kept.
+pub(super) const MODE_UNKNOWN: &str = "unknown";
 /// What brings a journal of version *n*, the place in this list counted from 1, to version *n* + 1.
-const MIGRATIONS: &[&str] = &[concat!(
-    "DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO argv_of_1; ",
-    include_str!("argv.sql"),
-    "INSERT INTO argv SELECT commitment, bytes, true_length, state, 'captured' FROM argv_of_1; ",
-    "DROP TABLE argv_of_1"
-)];
+const MIGRATIONS: &[&str] = &[
+    concat!(
+        "DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO argv_of_1; ",
+        include_str!("argv.v2.sql"),
+        "INSERT INTO argv SELECT commitment, bytes, true_length, state, 'captured' FROM argv_of_1; ",
+        "DROP TABLE argv_of_1"
+    ),
+    concat!(
+        "DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO argv_of_2; ",
+        include_str!("argv.sql"),
+        "INSERT INTO argv SELECT commitment, 'unknown', bytes, true_length, state, text FROM argv_of_2; ",
+        "DROP TABLE argv_of_2"
+    ),
+];
 
 /// Makes an empty journal under a temporary name. Whoever moves it to its place does so when it is whole.
 pub(super) fn make(path: &Path, origin: &Origin) -> Result<Connection, StoreError> {
@@ -198,16 +210,32 @@ fn version(database: &Database) -> Result<u32, StoreError> {
     version.map_err(|cause| database.fail(cause))
 }
 
-/// How the text of kept arguments differs from what was captured, as a column.
-pub(super) fn argv_text(database: &Database) -> Result<&'static str, StoreError> {
-    Ok(if version(database)? == 1 { "'captured'" } else { "text" })
+/// What older versions of the table of kept arguments have no column for.
+pub(super) struct ArgvColumns {
+    /// The mode that kept them.
+    pub(super) mode: &'static str,
+    /// How the text differs from what was captured.
+    pub(super) text: &'static str,
+}
+
+/// These columns, as the journal at hand has them.
+pub(super) fn argv_columns(database: &Database) -> Result<ArgvColumns, StoreError> {
+    Ok(match version(database)? {
+        1 => ArgvColumns { mode: "'unknown'", text: "'captured'" },
+        2 => ArgvColumns { mode: "'unknown'", text: "text" },
+        _ => ArgvColumns { mode: "mode", text: "text" },
+    })
 }
 
 /// Proves that the tables, and above all their triggers, are those of this version.
 pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let memory = PathBuf::from(":memory:");
     let fresh = Connection::open_in_memory().map_err(failed(&memory))?;
-    let schema = if version(database)? == 1 { SCHEMA_1 } else { SCHEMA };
+    let schema = match version(database)? {
+        1 => SCHEMA_1,
+        2 => SCHEMA_2,
+        _ => SCHEMA,
+    };
     fresh.execute_batch(schema).map_err(failed(&memory))?;
     let wanted = objects(&fresh).map_err(failed(&memory))?;
     let found = objects(&database.connection).map_err(|cause| database.fail(cause))?;
@@ -249,18 +277,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut database = journal(folder.path());
         compare(&database).unwrap();
-        database.connection.pragma_update(None, "user_version", 1).unwrap();
-        let steps = ["CREATE TABLE two(a INTEGER) STRICT", "CREATE TABLE three(a INTEGER) STRICT"];
-        migrate(&mut database, &steps, 3).unwrap();
-        assert_eq!(version(&database).unwrap(), 3);
+        database.connection.pragma_update(None, "user_version", 2).unwrap();
+        let steps = [
+            "CREATE nonsense",
+            "CREATE TABLE three(a INTEGER) STRICT",
+            "CREATE TABLE four(a INTEGER) STRICT",
+        ];
+        migrate(&mut database, &steps, 4).unwrap();
+        assert_eq!(version(&database).unwrap(), 4);
         let error = compare(&database).unwrap_err().to_string();
-        assert!(error.contains("its schema differs in t"), "{error}");
+        assert!(error.contains("its schema differs in "), "{error}");
         // A step that fails leaves the version and everything else as they were.
-        let broken = [steps[0], steps[1], "CREATE TABLE four(a INTEGER) STRICT; CREATE nonsense"];
-        assert!(matches!(migrate(&mut database, &broken, 4), Err(StoreError::Database { .. })));
-        assert_eq!(version(&database).unwrap(), 3);
+        let broken =
+            [steps[0], steps[1], steps[2], "CREATE TABLE five(a INTEGER) STRICT; CREATE nonsense"];
+        assert!(matches!(migrate(&mut database, &broken, 5), Err(StoreError::Database { .. })));
+        assert_eq!(version(&database).unwrap(), 4);
         let error = migrate(&mut database, &[], VERSION).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 3, known: 2, .. }), "{error}");
-        assert!(error.to_string().contains("schema version 3, this gpu-ledger knows 2"), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 4, known: 3, .. }), "{error}");
+        assert!(error.to_string().contains("schema version 4, this gpu-ledger knows 3"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ use crate::accounting::RowKey;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
-use crate::journal::entry::{Draft, Entry, Evidence, KeptArgv};
+use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -313,12 +313,12 @@ impl Store {
         self.database.evidence(seq)
     }
 
-    /// Arguments, where they are kept and were not deleted.
+    /// What is kept of arguments at a place; `None` where nothing is, or it was deleted.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn argv(&self, commitment: Digest) -> Result<Option<KeptArgv>, StoreError> {
-        self.database.argv(commitment)
+    pub fn argv(&self, place: ArgvPlace) -> Result<Option<KeptArgv>, StoreError> {
+        self.database.argv(place)
     }
 
     /// What is open, with what named it.
@@ -329,7 +329,7 @@ impl Store {
         self.database.open_identities(&self.state.end)
     }
 
-    /// Deletes the text of arguments: overwritten in the database and gone from its log when this returns,
+    /// Deletes the texts of arguments, whatever mode kept them: overwritten in the database and gone from its log when this returns,
     /// unless somebody reads at this moment. How many there were.
     ///
     /// # Errors

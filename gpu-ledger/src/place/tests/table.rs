@@ -164,7 +164,7 @@ fn the_table_is_as_wide_as_it_is_meant_to_be() {
     for runtime in Runtime::ALL {
         assert!(has(|row| &row.runtime, runtime.as_str()), "no row of {runtime:?}");
     }
-    for scheduler in [Scheduler::Slurm, Scheduler::Pbs, Scheduler::HtCondor] {
+    for scheduler in Scheduler::ALL {
         assert!(has(|row| &row.scheduler, scheduler.as_str()), "no row of {scheduler:?}");
     }
     for qos in [Qos::Guaranteed, Qos::Burstable, Qos::BestEffort] {

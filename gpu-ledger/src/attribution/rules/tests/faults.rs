@@ -35,7 +35,7 @@ fn every_fault_has_its_place_and_what_to_do() {
         ("labels = \"x\"", 1, "labels.app = \"web\""),
         ("labels.app = { regex = '(' }", 25, "`labels.app`: bad regular expression"),
         ("labels.\"a.b/c\" = 1.5", 18, "`labels.\"a.b/c\"` does not take this"),
-        ("scheduler = \"slrum\"", 13, "they are slurm, pbs, htcondor"),
+        ("scheduler = \"slrum\"", 13, "they are slurm, pbs, lsf, htcondor"),
         ("program = \"x\"\nprogram = \"y\"", 0, "duplicate key"),
     ];
     for (condition, column, said) in cases {
@@ -62,7 +62,13 @@ fn an_account_is_a_name_that_can_be_told_from_ours() {
         ("account = 5", 1, "takes a text"),
         ("account = \"a${m}\"", 13, "no condition of this rule has a capture `m`; write (?P<m>…)"),
         ("account = \"a${m\"", 13, "without its `}`; for these characters write $${"),
-        ("account = \"a${}\"", 13, "is no name of a capture"),
+        ("account = \"a${}\"", 13, "is no name of a capture; write ${name}, and (?P<name>…)"),
+        (
+            "account = \"a${1}\"\nprogram = { regex = '(x)' }",
+            13,
+            "`${1}` is no name of a capture; write ${c1}, and (?P<c1>…) in a regex",
+        ),
+        ("account = \"a${b-c}\"", 13, "write ${b_c}, and (?P<b_c>…)"),
         ("account = \"a${m}\"\nprogram = { regex = '(?P<n>x)' }", 13, "has a capture `m`"),
         (
             "account = \"a${m}\"\nprogram = [\"x\", { regex = '(?P<m>x)' }]",
@@ -90,6 +96,20 @@ fn an_account_is_a_name_that_can_be_told_from_ours() {
 }
 
 #[test]
+fn a_name_that_is_proposed_for_a_capture_is_one() {
+    for name in ["", "1", "1a", "a-b", " x ", "ä!", ".a", "[", "-", "42"] {
+        let text = format!("[[rule]]\naccount = \"a${{{name}}}\"\nexe = {{ regex = '(x)' }}\n");
+        let told = refused(&text).to_string();
+        let (_, likely) = told.split_once("(?P<").unwrap();
+        let (likely, _) = likely.split_once('>').unwrap();
+        let text = format!(
+            "[[rule]]\naccount = \"a${{{likely}}}\"\nexe = {{ regex = '(?P<{likely}>x)' }}\n"
+        );
+        assert!(RuleSet::parse(text.as_bytes()).is_ok(), "{name:?}: {told}");
+    }
+}
+
+#[test]
 fn what_is_no_list_of_rules_is_refused() {
     let cases = [
         ("[rule]\naccount = \"a\"\n", 1, "write [[rule]], with two brackets"),
@@ -111,6 +131,13 @@ fn what_is_no_list_of_rules_is_refused() {
             "{text}: {faults:?}"
         );
     }
+    // What is wrong below does not hide it, nor does more than one of them.
+    let faults = refused(
+        "[[rule]]\naccount = \"a\"\n[[rule]]\naccount = \"b\"\nlabels = {}\n[[rule]]\naccount = \"c\"\nexe = 1.5\n",
+    );
+    let lines: Vec<usize> = faults.faults.iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [1, 3, 8], "{faults:?}");
+    assert!(RuleSet::parse(b"[[rule]]\naccount = \"a\"\n").is_ok());
     let faults = RuleSet::parse(b"# good\n# \xc3\xa9 b\xffd\n").unwrap_err();
     assert_eq!((faults.faults[0].line, faults.faults[0].column), (2, 6), "{faults}");
     assert!(faults.to_string().contains("no UTF-8"), "{faults}");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::argv::CmdlineMode;
-use crate::attribution::rules::ACCOUNT_CHARS_MAX;
+use crate::attribution::rules::{ACCOUNT_CHARS_MAX, FAULTS_MAX};
 
 fn one(condition: &str) -> RuleSet {
     rules(&format!("[[rule]]\naccount = \"a\"\n{condition}\n"))
@@ -117,12 +117,48 @@ fn rules_that_look_at_arguments_are_named() {
     let set = rules(
         "[[rule]]\naccount = \"a\"\nprogram = \"x\"\n[[rule]]\naccount = \"b\"\nexe = \"x\"\nargv = \"y\"\n",
     );
-    let error = set.fits(CmdlineMode::None).unwrap_err();
-    assert_eq!((error.at.rule.0, error.at.place.line, error.at.key), (2, 7, "argv"));
-    let text = error.to_string();
-    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and `cmdline = \"none\"`"), "{text}");
+    let text = set.fits(CmdlineMode::Exe).unwrap_err().to_string();
+    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and `cmdline = \"exe\"`"), "{text}");
+    // Nothing of a command line is not its file either.
+    let text = set.fits(CmdlineMode::None).unwrap_err().to_string();
+    assert!(text.starts_with("6:1: rule 2 looks at `exe`, and `cmdline = \"none\"`"), "{text}");
+    assert!(one("exe = \"y\"").fits(CmdlineMode::Exe).is_ok());
     assert!(one("command_line = \"y\"").fits(CmdlineMode::Exe).is_err());
     assert!(one("program = \"y\"").fits(CmdlineMode::None).is_ok());
+}
+
+#[test]
+fn what_only_arguments_say_is_refused_where_none_are_stored_and_every_place_is_named() {
+    let documented = rules(include_str!("../../../../units/rules.toml"));
+    let arguments = ["model =", "argv =", "command_line ="];
+    let all = ["model =", "argv =", "command_line =", "exe ="];
+    for (mode, keys) in [(CmdlineMode::None, &all[..]), (CmdlineMode::Exe, &arguments)] {
+        let faults = documented.fits(mode).unwrap_err();
+        let text = include_str!("../../../../units/rules.toml");
+        let wanted =
+            text.lines().zip(1..).filter(|(line, _)| keys.iter().any(|key| line.starts_with(key)));
+        let wanted: Vec<usize> = wanted.map(|(_, line)| line).collect();
+        let told: Vec<usize> = faults.faults.iter().map(|fault| fault.line).collect();
+        assert_eq!((told, faults.more, wanted.len()), (wanted, 0, keys.len()));
+        assert!(faults.faults[0].what.contains("looks at `model`"), "{faults}");
+        assert!(faults.faults[0].what.contains("no arguments, which alone name it"), "{faults}");
+    }
+    assert!(documented.fits(CmdlineMode::Redacted).is_ok());
+    // What is refused is what nothing can stand under.
+    let argv = crate::kernel::Argv {
+        bytes: b"vllm\0serve\0m/x\0".to_vec().into(),
+        true_length: Some(15),
+        state: crate::kernel::ArgvState::Whole,
+    };
+    let vllm = program("vllm");
+    let model = |mode| {
+        crate::attribution::Attributor::default().with_cmdline(mode).model(Some(&vllm), &argv)
+    };
+    assert_eq!(model(CmdlineMode::None).or(model(CmdlineMode::Exe)), None);
+    assert_eq!(model(CmdlineMode::Redacted).as_deref(), Some("m/x"));
+    let many = "[[rule]]\naccount = \"a\"\nmodel = \"m\"\n".repeat(FAULTS_MAX + 2);
+    let faults = rules(&many).fits(CmdlineMode::None).unwrap_err();
+    assert_eq!((faults.faults.len(), faults.more), (FAULTS_MAX, 2));
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(in crate::bill::report) fn priced(
     let mut in_money = Priced {
         currency: prices.currency().to_owned(),
         prices_sha256: prices.digest().to_string(),
-        booked: sum(&[])?,
+        booked: Sum::of(&[])?,
         totals: Vec::new(),
         unmatched: unmatched(source.ledger, prices),
         lines,
@@ -316,36 +316,42 @@ fn weights(source: &Source<'_>) -> BTreeMap<(usize, Who), u64> {
 /// Adds the lines up, as they are printed.
 pub(in crate::bill::report) fn totals(priced: &mut Priced) -> Result<(), BillError> {
     let booked: Vec<&PricedLine> = priced.lines.iter().filter(|line| line.is_booked).collect();
-    let booked = sum(&booked)?;
+    let booked = Sum::of(&booked)?;
     let mut groups: BTreeMap<(Meter, State), Vec<&PricedLine>> = BTreeMap::new();
     for line in &priced.lines {
         groups.entry((line.meter, line.state)).or_default().push(line);
     }
     let mut totals = Vec::with_capacity(groups.len());
     for ((meter, state), lines) in groups {
-        totals.push(Total { meter, basis: meter.basis(), state, sum: sum(&lines)? });
+        totals.push(Total { meter, basis: meter.basis(), state, sum: Sum::of(&lines)? });
     }
     priced.booked = booked;
     priced.totals = totals;
     Ok(())
 }
 
-fn sum(lines: &[&PricedLine]) -> Result<Sum, BillError> {
-    let added = |amount: fn(&PricedLine) -> Option<Amount>| {
-        let mut amounts = lines.iter().filter_map(|line| amount(line));
-        let sum = amounts.try_fold(Amount::ZERO, Amount::checked_add);
-        sum.ok_or(BillError::Overflow { what: "an amount" })
-    };
-    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let unknown = lines.iter().filter(|line| line.amount.is_none()).count();
-    let is_known = unknown < lines.len() || lines.is_empty();
-    let amount = added(|line| line.amount)?;
-    let has_range = lines.iter().any(|line| line.amount_high.is_some());
-    let high = added(|line| line.amount_high)?;
-    Ok(Sum {
-        amount: is_known.then_some(amount),
-        amount_high: has_range.then_some(high),
-        lines: count(lines.len()),
-        unknown_lines: count(unknown),
-    })
+impl Sum {
+    /// Of these lines, as they are printed.
+    ///
+    /// # Errors
+    /// [`BillError::Overflow`] past 7.9 × 10²⁴.
+    pub fn of(lines: &[&PricedLine]) -> Result<Self, BillError> {
+        let added = |amount: fn(&PricedLine) -> Option<Amount>| {
+            let mut amounts = lines.iter().filter_map(|line| amount(line));
+            let sum = amounts.try_fold(Amount::ZERO, Amount::checked_add);
+            sum.ok_or(BillError::Overflow { what: "an amount" })
+        };
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let unknown = lines.iter().filter(|line| line.amount.is_none()).count();
+        let is_known = unknown < lines.len() || lines.is_empty();
+        let amount = added(|line| line.amount)?;
+        let has_range = lines.iter().any(|line| line.amount_high.is_some());
+        let high = added(|line| line.amount_high)?;
+        Ok(Self {
+            amount: is_known.then_some(amount),
+            amount_high: has_range.then_some(high),
+            lines: count(lines.len()),
+            unknown_lines: count(unknown),
+        })
+    }
 }

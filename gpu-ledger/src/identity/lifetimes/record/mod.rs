@@ -7,6 +7,8 @@ mod doubt;
 
 use std::sync::Arc;
 
+use gpu_ledger_ebpf::CGROUPS;
+
 use crate::identity::{Basis, Ended, Image, ImageContent, ImageGap, Lifetime, User};
 use crate::kernel::{ArgvState, CgroupId, ProcessKey, Subject};
 use crate::unit::BootNs;
@@ -16,8 +18,12 @@ use crate::unknown::NamelessReason;
 /// started it) and the newest ones are what a row can name.
 pub const IMAGES_MAX: usize = 8;
 
-/// Control groups kept of one lifetime; the first and the newest stay.
-const CGROUPS_MAX: usize = 8;
+/// Control groups kept of one lifetime: the first and, of each hierarchy, the newest stay. Room for those
+/// it was born in and those it was moved to.
+const CGROUPS_MAX: usize = 16;
+
+// Past the bound there is always one to forget that the process has left.
+const _: () = assert!(CGROUPS_MAX > CGROUPS);
 
 /// Stretches in doubt kept of one lifetime; past it the two oldest become one that covers both.
 const IMAGE_GAPS_MAX: usize = 8;
@@ -160,12 +166,25 @@ impl Record {
     pub(super) fn learn_cgroups(&mut self, cgroups: &[CgroupId]) {
         for cgroup in cgroups {
             if !self.life.cgroups.contains(cgroup) {
-                if self.life.cgroups.len() >= CGROUPS_MAX {
-                    self.life.cgroups.remove(1);
-                }
                 self.life.cgroups.push(*cgroup);
+                self.forget_left_cgroup();
             }
         }
+    }
+
+    /// Keeps the bound: forgets the oldest group that was left for another one of its hierarchy.
+    fn forget_left_cgroup(&mut self) {
+        let cgroups = &mut self.life.cgroups;
+        if cgroups.len() <= CGROUPS_MAX {
+            return;
+        }
+        let is_left = |place: &usize| {
+            let mut later = cgroups.iter().skip(*place);
+            later.next().is_some_and(|one| later.any(|other| other.hierarchy == one.hierarchy))
+        };
+        // Only hierarchies that come and go while a process lives can be more than there is room for.
+        let forgotten = (1..cgroups.len()).find(is_left).unwrap_or(1);
+        cgroups.remove(forgotten);
     }
 
     /// The image of an exec event. Returns from when on the images are news.

@@ -56,6 +56,9 @@ fn what_is_committed_to_is_what_was_captured_and_what_is_kept_what_the_mode_says
         let wanted = CommitmentKey::new([1; 32]);
         let argv = &named_with(b"train.py\0--token\0abcde\0").image.content.argv;
         assert_eq!((commitment, length), (Some(wanted.commit(argv).unwrap()), 23), "{mode}");
+        let said = drafts[0].draft.argv.as_ref().map(|kept| kept.mode);
+        assert_eq!(identity.argv.mode, Some(mode));
+        assert!(said.is_none_or(|said| said == Some(mode)), "{mode}");
         let found = drafts[0].draft.argv.as_ref().map(|kept| (&kept.argv.bytes[..], kept.text));
         assert_eq!(found, bytes.map(|bytes| (bytes, text)), "{mode}");
         let file: &[u8] = match mode {
@@ -83,6 +86,20 @@ fn after_a_restart_a_settlement_commits_to_what_the_earlier_run_captured() {
     let again = notes(&mut second, [with(settled(1, 10, 600), redacted)]);
     assert_eq!(identity(&again[0]).argv, wanted.argv);
     assert_eq!(again[0].draft.argv, None);
+    // Under a mode that keeps less it is not shown what the earlier one kept, and under one that keeps more no more.
+    let modes = [
+        (CmdlineMode::None, CmdlineMode::None),
+        (CmdlineMode::Exe, CmdlineMode::None),
+        (CmdlineMode::Full, CmdlineMode::Redacted),
+    ];
+    for (place, (mode, said)) in (601..).zip(modes) {
+        second.cmdline(mode);
+        let redacted = named_with(b"train.py\0--token\0[redacted]\0");
+        let again = notes(&mut second, [with(settled(1, 10, place), redacted)]);
+        assert_eq!(identity(&again[0]).argv.commitment, wanted.argv.commitment);
+        assert_eq!((identity(&again[0]).argv.mode, &again[0].draft.argv), (Some(said), &None));
+    }
+    second.cmdline(CmdlineMode::default());
     // Another image of the process is committed to as it is.
     let mut later = named_with(b"other.py\0--token\0vwxyz\0");
     later.image.since = BootNs(9);

@@ -44,7 +44,7 @@ fn both_parts_are_whole_and_together_what_there_was() {
     assert_eq!(new.end().unwrap(), before);
     assert_eq!(new.open_identities().unwrap()[0].entry, entries[0]);
     let kept = settlement(101, folder.store().commitment_key().into()).argv.unwrap();
-    assert_eq!(old.argv(kept.commitment).unwrap(), Some(kept));
+    assert_eq!(old.argv(kept.place()).unwrap(), Some(kept));
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod archiving;
 mod damage;
 mod killed;
 mod model;
+mod modes;
 mod older;
 
 use std::path::Path;

@@ -207,7 +207,7 @@ fn arguments_are_kept_beside_the_chain_and_can_be_forgotten_without_a_trace() {
     let secret = settlement(7, Some(&key));
     let kept = secret.argv.clone().unwrap();
     store.append(vec![secret, settlement(8, Some(&key))]).unwrap();
-    assert_eq!(store.argv(kept.commitment).unwrap(), Some(kept.clone()));
+    assert_eq!(store.argv(kept.place()).unwrap(), Some(kept.clone()));
     let found = |folder: &Folder| {
         ["ledger.db", "ledger.db-wal"].iter().any(|name| {
             let bytes = std::fs::read(folder.path().join(name)).unwrap_or_default();
@@ -216,7 +216,7 @@ fn arguments_are_kept_beside_the_chain_and_can_be_forgotten_without_a_trace() {
     };
     assert!(found(&folder));
     assert_eq!(store.forget_argv(&[kept.commitment]).unwrap(), 1);
-    assert_eq!(store.argv(kept.commitment).unwrap(), None);
+    assert_eq!(store.argv(kept.place()).unwrap(), None);
     assert!(!found(&folder), "the text is still in a file");
     let report = check(&folder.dir()).unwrap();
     assert!(report.is_whole(), "{:?}", report.faults);
