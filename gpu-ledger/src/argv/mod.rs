@@ -184,6 +184,26 @@ pub fn stored(argv: &Argv, mode: CmdlineMode) -> Stored {
     }
 }
 
+/// A file name as it is kept: in the evidence, which is hashed and stays.
+#[must_use]
+pub fn stored_file(name: &[u8], mode: CmdlineMode) -> Cow<'_, [u8]> {
+    match mode {
+        CmdlineMode::None => Cow::Borrowed(&[]),
+        CmdlineMode::Full => Cow::Borrowed(name),
+        CmdlineMode::Exe | CmdlineMode::Redacted => {
+            // By itself the file's own name may be seen for what it is, and within the path not.
+            let base =
+                name.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at.saturating_add(1));
+            let (folder, base) = name.split_at(base);
+            match (redact_word(name), redact_word(base)) {
+                (Cow::Borrowed(_), Cow::Borrowed(_)) => Cow::Borrowed(name),
+                (Cow::Owned(redacted), _) => Cow::Owned(redacted),
+                (_, Cow::Owned(base)) => [redact_word(folder).as_ref(), &base].concat().into(),
+            }
+        }
+    }
+}
+
 /// The first word's file, without secrets. A title that a process gave itself is one word with spaces:
 /// what follows the first one may be arguments.
 fn file_of(bytes: &[u8]) -> Cow<'_, [u8]> {

@@ -66,8 +66,10 @@ impl Ground {
                 let step = job.step.as_ref().map_or(String::new(), |step| format!(" step {step}"));
                 format!("{account}{step}")
             }),
-            Self::Pod => place.pod.as_ref().map(|pod| format!("uid {}", pod.uid)),
-            Self::Container => place.container.as_ref().map(|one| container(subject, one)),
+            Self::Pod => place.pod.as_ref().map(|pod| of_user(place, &format!("uid {}", pod.uid))),
+            Self::Container => {
+                place.container.as_ref().map(|one| of_user(place, &container(subject, one)))
+            }
             Self::Unit => unit(place),
             Self::Scheduler => ladder::scheduler(subject).map(|one| format!("started by {one}")),
             Self::Desktop | Self::Program => Some(ladder::program(subject.program).to_string()),
@@ -117,6 +119,11 @@ fn container(subject: &Subject<'_>, container: &Container) -> String {
         (None, Some(name)) => format!("named {name}, {}", id.trim_start()),
         (None, None) => id.trim_start().to_owned(),
     }
+}
+
+/// What is a user's own, with whose it is.
+fn of_user(place: &Place, what: &str) -> String {
+    place.inner_owner().map_or_else(|| what.to_owned(), |owner| format!("{what} of {owner}"))
 }
 
 /// The unit that stands for a service: of the user's manager, else of the system's.

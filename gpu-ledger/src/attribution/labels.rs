@@ -56,7 +56,7 @@ pub enum Label {
     Unit,
     /// The real user's name.
     User,
-    /// Whose manager the unit is of, where it is a user's: `user@1000`.
+    /// Whose manager the unit is of, or whose the container is, where it is a user's: `user@1000`.
     UserManager,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         subject.names.and_then(|names| pick(names).clone())
     };
     let job = place.job.as_ref();
-    let of_id = place.container.as_ref().map(super::ladder::without_name);
+    let of_id = super::ladder::without_name(place);
     let all = [
         (Label::ComposeProject, called(|names| &names.compose_project)),
         (Label::ComposeService, called(|names| &names.compose_service)),
@@ -187,7 +187,7 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         (Label::Step, job.and_then(|job| job.step.clone())),
         (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
         (Label::User, subject.users.real.clone()),
-        (Label::UserManager, place.user_manager().map(Arc::from)),
+        (Label::UserManager, place.user_manager().map(Arc::from).or_else(|| place.inner_owner())),
     ];
     let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
     let known = known.map(|(label, value)| {
@@ -223,7 +223,7 @@ pub fn labels_of_names(labels: &[(Arc<str>, Arc<str>)]) -> BTreeMap<Arc<str>, Ar
 }
 
 /// A name that is made by those who are billed, safe to print, and without a secret.
-pub(super) fn bounded(value: Arc<str>) -> Arc<str> {
+pub(in crate::attribution) fn bounded(value: Arc<str>) -> Arc<str> {
     let value = match redact_word(value.as_bytes()) {
         Cow::Borrowed(_) => value,
         Cow::Owned(safe) => String::from_utf8_lossy(&safe).into(),
@@ -298,6 +298,8 @@ impl Dimension {
         if of(Label::Service).is_none() {
             return Value::Unknown;
         }
+        let manager = label_of(labels, Label::UserManager).map(|manager| &**manager);
+        let of_user = |name: &Arc<str>| super::ladder::of_manager(name, manager);
         let is_placed = of(Label::Place).is_none();
         let or_none = |value: Option<Arc<str>>| match value {
             Some(value) => Value::Is(value),
@@ -312,17 +314,15 @@ impl Dimension {
             },
             // Arguments that were not captured or are not stored name none either.
             Self::Model => of(Label::Model).map_or(Value::None, Value::Is),
-            Self::Unit => or_none(of(Label::Unit).map(|unit| {
-                let manager = label_of(labels, Label::UserManager);
-                super::ladder::of_manager(&unit, manager.map(|manager| &**manager))
-            })),
+            Self::Unit => or_none(of(Label::Unit).map(|unit| of_user(&unit))),
             Self::Job => or_none(of(Label::Job)),
             Self::Container => or_none(of(Label::Container).map(|id| {
-                of(Label::ContainerName)
-                    .map_or_else(|| Arc::clone(&id), |name| format!("{name} ({id})").into())
+                let called = of(Label::ContainerName);
+                of_user(&called.map_or_else(|| id.clone(), |name| format!("{name} ({id})").into()))
             })),
             Self::Pod => or_none(of(Label::PodUid).map(|uid| {
-                pod_called(of(Label::Namespace).as_ref(), of(Label::Pod).as_ref()).unwrap_or(uid)
+                let called = pod_called(of(Label::Namespace).as_ref(), of(Label::Pod).as_ref());
+                of_user(&called.unwrap_or(uid))
             })),
             Self::Namespace => match (of(Label::Namespace), of(Label::PodUid)) {
                 // What the pod's namespace is called was not to be had.

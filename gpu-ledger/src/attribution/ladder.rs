@@ -7,7 +7,7 @@ use super::ground::Ground;
 use super::labels::{bounded, is_id, pod_called};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
-use crate::place::{Container, DESKTOP, Job, Runtime, desktop_program};
+use crate::place::{Container, DESKTOP, Job, Place, Runtime, desktop_program};
 
 /// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
 const SCHEDULERS: [&[u8]; 7] =
@@ -55,7 +55,8 @@ fn pod(subject: &Subject<'_>) -> Option<Arc<str>> {
     let pod = subject.place.pod.as_ref()?;
     let named =
         subject.names.and_then(|names| pod_called(names.namespace.as_ref(), names.pod.as_ref()));
-    Some(named.unwrap_or_else(|| format!("pod {}", pod.uid).into()))
+    let pod = named.unwrap_or_else(|| format!("pod {}", pod.uid).into());
+    Some(of_manager(&pod, subject.place.inner_owner().as_deref()))
 }
 
 fn container(subject: &Subject<'_>) -> Option<Arc<str>> {
@@ -68,11 +69,18 @@ fn container(subject: &Subject<'_>) -> Option<Arc<str>> {
         (_, None) => None,
     };
     let named = subject.names.and_then(|names| of_compose(names).or_else(|| names.name.clone()));
-    Some(named.map_or_else(|| without_name(container), bounded))
+    let named = named.map_or_else(|| by_id(container), bounded);
+    // What a user runs is not what the system runs under the same name or id.
+    Some(of_manager(&named, subject.place.inner_owner().as_deref()))
+}
+
+/// What the account of its container is, where that has no name.
+pub(super) fn without_name(place: &Place) -> Option<Arc<str>> {
+    Some(of_manager(&by_id(place.container.as_ref()?), place.inner_owner().as_deref()))
 }
 
 /// `docker ID`, with the whole id: a bill cuts it as far as that tells its lines apart.
-pub(super) fn without_name(container: &Container) -> Arc<str> {
+fn by_id(container: &Container) -> Arc<str> {
     let runtime = container.runtime.map_or("container", Runtime::as_str);
     let name: Arc<str> = format!("{runtime} {}", container.id).into();
     // An id is no secret, and looks like one. In its place some have a name.
@@ -86,9 +94,9 @@ fn unit(subject: &Subject<'_>) -> Option<Arc<str>> {
     of_user.or_else(|| place.service())
 }
 
-/// `ollama (user@1000)`: the name of a user's unit, and whose manager it is of, as systemd names that.
-pub(super) fn of_manager(unit: &Arc<str>, manager: Option<&str>) -> Arc<str> {
-    manager.map_or_else(|| Arc::clone(unit), |manager| format!("{unit} ({manager})").into())
+/// `ollama (user@1000)`: the name of a user's unit or container, and whose manager it is of, as systemd names that.
+pub(super) fn of_manager(name: &Arc<str>, manager: Option<&str>) -> Arc<str> {
+    manager.map_or_else(|| Arc::clone(name), |manager| format!("{name} ({manager})").into())
 }
 
 /// All of the desktop is one line. What it started without a scope of its own runs in its unit and is not it.

@@ -16,6 +16,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub use process::Process;
 pub use subject::{AncestorSubject, ContainerNames, Subject, Users, last_paths};
 
 use self::rules::{RuleSet, Ruled};
-use crate::argv::{CmdlineMode, redact_word, stored};
+use crate::argv::{CmdlineMode, redact_word, stored, stored_file};
 use crate::identity::{Program, User, argv_words};
 use crate::kernel::Argv;
 use crate::place::Place;
@@ -120,6 +121,12 @@ impl Attributor {
         let bytes = stored(argv, self.cmdline).bytes?;
         let argv = Argv { bytes, true_length: argv.true_length, state: argv.state };
         Some(argv_words(&argv).into_iter().map(<[u8]>::to_vec).collect())
+    }
+
+    /// The file name given to exec, as it is stored; empty where none is, or none was had.
+    #[must_use]
+    pub fn file<'f>(&self, name: &'f [u8]) -> Cow<'f, [u8]> {
+        stored_file(name, self.cmdline)
     }
 
     /// The model that a program served by its arguments, whose other words are not looked at again; `None` where

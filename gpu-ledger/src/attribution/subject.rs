@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Kind;
+use super::labels::bounded;
 use crate::argv::Printed;
 use crate::escape::escape_bounded;
 use crate::identity::{Program, User};
@@ -106,6 +107,24 @@ pub struct ContainerNames {
     pub namespace: Option<Arc<str>>,
     /// Its labels and its pod's, which go first.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl ContainerNames {
+    /// The same as they are stored: safe to print, and without secrets.
+    #[must_use]
+    pub fn safe(self) -> Self {
+        let safe = |name: Option<Arc<str>>| name.map(bounded);
+        let labels = self.labels.into_iter();
+        Self {
+            name: safe(self.name),
+            image: safe(self.image),
+            compose_project: safe(self.compose_project),
+            compose_service: safe(self.compose_service),
+            pod: safe(self.pod),
+            namespace: safe(self.namespace),
+            labels: labels.map(|(name, value)| (name, bounded(value))).collect(),
+        }
+    }
 }
 
 /// The path of the last group that a process was seen in, of each hierarchy: v2 first. Empty where one of them is

@@ -340,3 +340,50 @@ fn nobody_is_called_anything_that_a_terminal_or_a_line_would_stumble_over() {
     let account = attributed.account.to_string();
     assert!(!account.chars().any(crate::escape::is_unprintable), "{account:?}");
 }
+
+#[test]
+fn a_users_container_has_a_line_beside_the_systems_of_the_same_name() {
+    let users = "/user.slice/user-1000.slice/user@1000.service";
+    let at = |path: &str, names| {
+        let mut made = Made::new(&["/usr/bin/python3", "/srv/a.py"]);
+        (made.place, made.names) = (Place::of([path.as_bytes()]), names);
+        made
+    };
+    let called =
+        |name: &str| Some(ContainerNames { name: Some(name.into()), ..Default::default() });
+    for (path, names, account, container) in [
+        ("/lxc.payload.web/x".to_owned(), None, "lxc web".to_owned(), "web".to_owned()),
+        (
+            format!("{users}/lxc.payload.web/x"),
+            None,
+            "lxc web (user@1000)".to_owned(),
+            "web (user@1000)".to_owned(),
+        ),
+        (
+            format!("{users}/user.slice/docker-{ID}.scope"),
+            None,
+            format!("docker {ID} (user@1000)"),
+            format!("{ID} (user@1000)"),
+        ),
+        (
+            format!("{users}/user.slice/libpod-{ID}.scope"),
+            called("web"),
+            "web (user@1000)".to_owned(),
+            format!("web ({ID}) (user@1000)"),
+        ),
+        (
+            "/user.slice/user-7.slice/session-3.scope/lxc.payload.web".to_owned(),
+            None,
+            "lxc web (user@7)".to_owned(),
+            "web (user@7)".to_owned(),
+        ),
+        (format!("{users}/docker/{ID}"), None, "a.py".to_owned(), String::new()),
+    ] {
+        let made = at(&path, names);
+        assert_eq!(made.account(), account, "{path}");
+        let wanted = if container.is_empty() { Value::None } else { is(&container) };
+        assert_eq!(made.value(Dimension::Container), wanted, "{path}");
+        let service = made.value(Dimension::Service);
+        assert_eq!(service, is(&made.account()), "{path}: it is cut or left out as a secret");
+    }
+}

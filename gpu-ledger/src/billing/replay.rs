@@ -28,7 +28,7 @@ use crate::journal::entry::{
     ArgvEvidence, Evidence, Figures, IdentityEvidence, KeptArgv, SettlementFigures,
 };
 use crate::kernel::Argv;
-use crate::place::Place;
+use crate::place::{Place, without_secrets};
 use crate::settlement::Account;
 use crate::unit::Ms;
 
@@ -312,7 +312,11 @@ pub(crate) fn process(
 ) -> Process {
     let label = |label| label_of(&figures.labels, label).cloned();
     let program = |name: &Arc<str>| Program::named(&unescape(name));
-    let seen_in = || identity.cgroups.iter().map(|(cgroup, path)| (*cgroup, path.as_deref()));
+    // Earlier versions kept paths as they were.
+    let cgroups = identity.cgroups.iter();
+    let cgroups: Vec<_> =
+        cgroups.map(|(cgroup, path)| (*cgroup, path.as_deref().map(without_secrets))).collect();
+    let seen_in = || cgroups.iter().map(|(cgroup, path)| (*cgroup, path.as_deref()));
     let argv = argv.map(|argv| argv_words(&argv).into_iter().map(<[u8]>::to_vec).collect());
     Process {
         gpu: figures.gpu.clone(),

@@ -125,6 +125,15 @@ mod tests {
         let error = Rules::read(&path).unwrap().fit(CmdlineMode::None).unwrap_err().to_string();
         assert!(error.contains("rules.toml:3:1: rule 1 looks at `model`"), "{error}");
         assert!(error.ends_with("(and 1 more: gpu-ledger rules check)"), "{error}");
+        std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = \"/x\"\n").unwrap();
+        let of_file = Rules::read(&path).unwrap();
+        let error = of_file.clone().fit(CmdlineMode::None).unwrap_err().to_string();
+        assert!(
+            error.contains("rules.toml:3:1: rule 1 looks at `exe`")
+                && error.contains("no file names; look at program"),
+            "{error}"
+        );
+        assert!(of_file.fit(CmdlineMode::Exe).is_ok());
         std::fs::write(&path, "[[rule]]\naccount = \"a\"\nexe = { regex = '(' }\n").unwrap();
         let error = Rules::read(&path).unwrap_err().to_string();
         assert!(error.contains("rules.toml:3:18: `exe`: bad regular expression"), "{error}");

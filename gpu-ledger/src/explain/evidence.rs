@@ -18,6 +18,7 @@ use crate::identity::{Basis, argv_words};
 use crate::journal::Digest;
 use crate::journal::entry::{Evidence, IdentityEvidence, KeptArgv, Moment, SettlementEvidence};
 use crate::kernel::CgroupId;
+use crate::place::without_secrets;
 use crate::rendering::rfc3339;
 use crate::settlement::{Account, Fit, RuleId, SettlementId};
 use crate::unit::{BootNs, Bytes as Memory, GpuUuid, Ms, Pid, WallUs};
@@ -225,7 +226,8 @@ fn who(
     let group = |(cgroup, path): &(CgroupId, Option<Bytes>)| Group {
         version: if cgroup.hierarchy == 0 { "v2" } else { "v1" },
         hierarchy: cgroup.hierarchy,
-        path: path.as_deref().map(shown),
+        // Earlier versions kept it as it was.
+        path: path.as_deref().map(|path| shown(&without_secrets(path))),
     };
     Who {
         born: place(identity.key.start),

@@ -181,6 +181,8 @@ impl Host {
         let users = self.attributor.users(process.image.user);
         let above: Vec<AncestorSubject<'_>> =
             ancestors.iter().map(|one| AncestorSubject { program: one.program.as_ref() }).collect();
+        // What is stored is what rules see.
+        let exe = self.attributor.file(&process.image.content.filename);
         let words = self.attributor.words(&process.image.content.argv);
         let model = self.model_of(process, program.as_ref(), &line);
         let rows = self.gpus.get(process.gpu);
@@ -190,7 +192,7 @@ impl Host {
             gpu_name: rows.and_then(|rows| rows.facts.name.known()).map(|name| &**name),
             kind: rows.map_or(Kind::Unknown, |rows| rows.kind_of(process.key.pid)),
             program: program.as_ref(),
-            exe: &process.image.content.filename,
+            exe: &exe,
             argv: words.as_deref(),
             model: model.as_ref(),
             user: process.image.user,

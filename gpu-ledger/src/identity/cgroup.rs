@@ -1,7 +1,7 @@
 //! Control groups: from ids to paths, on v2, v1 and hybrid hosts.
 //!
 //! Purpose: the path a group had, also when it is gone by the time anyone looks. What a path *means*
-//! is not said here. May touch: `self/mountinfo` and `self/cgroup` of the procfs it is given, and the
+//! is not said here, and secrets in it are left out before it is known to anybody. May touch: `self/mountinfo` and `self/cgroup` of the procfs it is given, and the
 //! hierarchies mounted under the root it is given. May not: follow a link, or assume UTF-8.
 //!
 //! Watched are the hierarchies that process events name: v2, and v1 ones with one of [`CONTROLLERS`].
@@ -19,6 +19,7 @@ use gpu_ledger_ebpf::{CGROUP_PATH_MAX, CONTROLLERS};
 
 use crate::identity::IdentityError;
 use crate::kernel::{CgroupId, CgroupMade, ROOT_GROUP_ID};
+use crate::place::without_secrets;
 
 /// Names kept. A path is under a hundred bytes on the usual host, so this is some megabytes. A container
 /// has one in each hierarchy, a dozen of them on v1.
@@ -70,7 +71,7 @@ impl CgroupMounts {
         Self { mounts }
     }
 
-    /// The watched groups of a process with their paths, from its `/proc/PID/cgroup`, in the order in
+    /// The watched groups of a process with their paths, without secrets, from its `/proc/PID/cgroup`, in the order in
     /// which a record has them. A group whose folder is gone or not mounted here has no id to be had and
     /// is left out.
     #[must_use]
@@ -84,7 +85,7 @@ impl CgroupMounts {
             .into_iter()
             .filter_map(|(_, line)| {
                 let id = self.id_of(line.hierarchy, line.path)?;
-                Some((id, Bytes::copy_from_slice(line.path)))
+                Some((id, Bytes::copy_from_slice(&without_secrets(line.path))))
             })
             .collect()
     }
@@ -111,7 +112,7 @@ pub struct CgroupScan {
     pub stopped_at_limit: bool,
 }
 
-/// The paths of control groups, living or gone.
+/// The paths of control groups, living or gone, without secrets: what nobody has, nobody passes on.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupPaths {
     paths: BTreeMap<CgroupId, Bytes>,
@@ -134,7 +135,8 @@ impl CgroupPaths {
     /// Learns a name that was read elsewhere (`SeenProcess::cgroups`).
     pub fn learn(&mut self, cgroup: CgroupId, path: &[u8]) {
         // A slice of a ring record would keep its whole buffer alive.
-        if self.paths.insert(cgroup, Bytes::copy_from_slice(path)).is_none() {
+        let path = Bytes::copy_from_slice(&without_secrets(path));
+        if self.paths.insert(cgroup, path).is_none() {
             self.order.push_back(cgroup);
         }
         if self.paths.len() > CGROUP_NAMES_MAX

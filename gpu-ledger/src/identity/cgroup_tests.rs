@@ -171,3 +171,19 @@ fn a_path_that_may_have_been_cut_is_none() {
     assert!(paths.path_of(CgroupId { hierarchy: 0, id: 7 }).is_some());
     assert_eq!(paths.path_of(CgroupId { hierarchy: 0, id: 8 }), None);
 }
+
+#[test]
+fn no_secret_of_a_path_is_known_to_anybody() {
+    let mut paths = CgroupPaths::default();
+    let secret = "hf_QQcdefghijKLMNOPQRSTuvwxyz01234567";
+    paths.apply(&made(0, 7, format!("/foo/{secret}/x").as_bytes()));
+    paths.learn(CgroupId { hierarchy: 0, id: 8 }, format!("/a.slice/{secret}.scope").as_bytes());
+    let known: Vec<&[u8]> = paths.iter().map(|(_, path)| path).collect();
+    assert_eq!(known, [b"/foo/[redacted]/x".as_slice(), b"/a.slice/[redacted].scope"]);
+    let (root, mounts) = hybrid_host();
+    let folder = mounts.mounts.iter().find(|mount| mount.hierarchy == 0).unwrap();
+    std::fs::create_dir(folder.folder.join(secret)).unwrap();
+    let groups = mounts.groups_of(format!("0::/{secret}\n").as_bytes());
+    assert_eq!(groups.first().unwrap().1, b"/[redacted]".as_slice());
+    drop(root);
+}

@@ -48,7 +48,8 @@ fn unit_of(cgroups: &str) -> Option<String> {
         [".service", ".scope"].iter().any(|kind| name.len() > kind.len() && name.ends_with(kind))
     };
     let mut units = paths.into_iter().flatten().filter_map(|path| path.rsplit('/').find(is_unit));
-    units.next().map(str::to_owned)
+    let unit = units.next()?;
+    Some(String::from_utf8_lossy(&crate::place::without_secrets(unit.as_bytes())).into_owned())
 }
 
 #[cfg(test)]

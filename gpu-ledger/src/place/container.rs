@@ -18,6 +18,19 @@ pub(super) fn container_at(above: &[&[u8]], part: &[u8], below: &[&[u8]]) -> Opt
         .or_else(|| nspawn(above, part, below))
 }
 
+/// The same of a group that its user made: of rootless Docker, Podman and containerd (nerdctl), which ask the user's
+/// manager for a scope, and Podman's below a unit (`--cgroups=split`); and of LXC that a user started. Others have no
+/// groups there, and whoever makes one named so has made no container.
+pub(super) fn users_container_at(part: &[u8]) -> Option<Container> {
+    use Runtime::{Containerd, Docker, Lxc, Podman};
+    let is_prefixed = |one: &Container| {
+        matches!(one.runtime, Some(Docker | Podman))
+            || (one.runtime == Some(Containerd) && part.starts_with(b"nerdctl-"))
+    };
+    let payload = || lxc(&[], part).filter(|one| one.runtime == Some(Lxc));
+    by_prefix(&[], part).filter(is_prefixed).or_else(payload)
+}
+
 fn container(runtime: impl Into<Option<Runtime>>, id: &[u8]) -> Option<Container> {
     Some(Container { runtime: runtime.into(), id: name(id)?.into() })
 }

@@ -10,6 +10,7 @@ mod desktop;
 mod job;
 mod path;
 mod pod;
+mod safe;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use desktop::{DESKTOP, desktop_program};
 pub use path::PATH_BYTES_MAX;
+pub use safe::without_secrets;
 
 /// Where a process ran, as far as its control groups say. Empty where they say nothing.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -37,6 +39,8 @@ pub struct Place {
     pub pod: Option<Pod>,
     /// The batch job.
     pub job: Option<Job>,
+    /// Who made container and pod, where that was no system's runtime: they are below a group that is this user's.
+    pub inner_owner_uid: Option<u32>,
 }
 
 /// A container.

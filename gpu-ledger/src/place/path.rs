@@ -1,9 +1,9 @@
 //! Reading paths: one, and all that a process was seen in.
 
-use super::container::container_at;
+use super::container::{container_at, users_container_at};
 use super::job::job_at;
 use super::pod::pod_at;
-use super::units::Units;
+use super::units::{Units, users_of};
 use super::{Container, Job, Place, Pod};
 
 /// Bytes of a path that is read; a longer one tells nothing. The kernel hands out none: the buffers behind
@@ -54,6 +54,7 @@ impl Units {
             container: inner.container,
             pod: inner.pod,
             job: inner.job,
+            inner_owner_uid: inner.owner_uid,
         }
     }
 }
@@ -77,6 +78,8 @@ struct Inner {
     container: Option<Container>,
     pod: Option<Pod>,
     job: Option<Job>,
+    /// Whose container and pod are, where they are a user's own.
+    owner_uid: Option<u32>,
     /// How many containers, pods and jobs the path goes through.
     depth: usize,
 }
@@ -84,12 +87,14 @@ struct Inner {
 impl Inner {
     fn of(parts: &[&[u8]]) -> Self {
         let mut inner = Self::default();
+        let users = users_of(parts);
         for (place, part) in parts.iter().enumerate() {
             let above = parts.get(..place).unwrap_or_default();
             let below = parts.get(place.saturating_add(1)..).unwrap_or_default();
             // Whoever is given a group may make any below it. No scheduler runs its jobs below a user's manager
             // or a container, and no kubelet its pods below a user's manager but in a container.
-            let is_users = above.iter().any(|part| is_users_manager(part));
+            let own = users.filter(|(at, _)| *at < place).map(|(_, uid)| uid);
+            let is_users = own.is_some() || above.iter().any(|part| is_users_manager(part));
             let job = job_at(above, part, below);
             if let Some(job) = job.filter(|_| !is_users && inner.container.is_none()) {
                 inner.job = Some(job);
@@ -100,10 +105,19 @@ impl Inner {
                 // A container above is the node that the pod runs in.
                 inner.container = None;
                 inner.pod = Some(pod);
+                inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
             }
-            if let Some(container) = container_at(above, part, below) {
+            // What only the system's runtimes make is no container of a user's, but in one.
+            let container = match own {
+                Some(_) if inner.container.is_none() && inner.pod.is_none() => {
+                    users_container_at(part)
+                }
+                _ => container_at(above, part, below),
+            };
+            if let Some(container) = container {
                 inner.container = Some(container);
+                inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
             }
         }

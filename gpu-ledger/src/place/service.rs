@@ -51,6 +51,14 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Whose the container and the pod are, where they are a user's own, in the words of [`Self::user_manager`].
+    #[must_use]
+    pub fn inner_owner(&self) -> Option<Arc<str>> {
+        self.inner_owner_uid.map(|uid| format!("user@{uid}").into())
+    }
+}
+
 fn service_of(unit: &str) -> Option<Arc<str>> {
     let stem = unit.strip_suffix(".service")?;
     let template = stem.split_once('@').map_or(stem, |(template, _)| template);

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::argv::REDACTED;
+
 /// The units of one path.
 #[derive(Default)]
 pub(super) struct Units {
@@ -72,7 +74,21 @@ fn unit_name(part: &[u8]) -> Option<&str> {
 fn valid_name(part: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(part.strip_prefix(b"_").unwrap_or(part)).ok()?;
     let valid = |letter: char| letter.is_ascii_alphanumeric() || ":-_.\\@".contains(letter);
-    (name.len() <= UNIT_BYTES_MAX && name.chars().all(valid)).then_some(name)
+    // What stands where a secret stood has brackets.
+    let redacted = std::str::from_utf8(REDACTED).unwrap_or_default();
+    let is_valid = |rest: &str| rest.chars().all(valid);
+    (name.len() <= UNIT_BYTES_MAX && name.split(redacted).all(is_valid)).then_some(name)
+}
+
+/// Where all that lies below is a user's to make, and whose: below `user@UID.service`, which systemd delegates
+/// (user@.service.in, `Delegate=`), and below a session's scope, which pam_cgfs hands over (lxc, src/lxc/pam/pam_cgfs.c).
+/// The groups of both are the system's own only as long as they lie where its manager makes them.
+pub(super) fn users_of(parts: &[&[u8]]) -> Option<(usize, u32)> {
+    let (slice, rest) = skip_slices(parts);
+    let unit = unit_name(rest.first()?)?;
+    let at = parts.len().saturating_sub(rest.len());
+    let of_session = || slice.filter(|_| is_session(unit)).and_then(owner_of);
+    Some((at, manager_of(unit).or_else(of_session)?))
 }
 
 fn is_session(unit: &str) -> bool {
@@ -81,8 +97,12 @@ fn is_session(unit: &str) -> bool {
 }
 
 fn is_user_manager(unit: &str) -> bool {
+    manager_of(unit).is_some()
+}
+
+fn manager_of(unit: &str) -> Option<u32> {
     let uid = unit.strip_prefix("user@").and_then(|rest| rest.strip_suffix(".service"));
-    uid.and_then(uid_of).is_some()
+    uid.and_then(uid_of)
 }
 
 fn owner_of(slice: &str) -> Option<u32> {

@@ -85,7 +85,7 @@ impl RuleSet {
     /// Which rule a process falls under, and what kept the earlier ones from it. Looks at every rule.
     #[must_use]
     pub fn explain(&self, subject: &Subject<'_>) -> Explanation {
-        let seen = Seen::of(subject, &self.fields);
+        let seen = Seen::of(subject, &self.fields, &self.labels);
         let (mut matched, mut failed, mut undecided) = (None, Vec::new(), Vec::new());
         for rule in &self.rules {
             let Some(miss) = rule.miss(&seen) else {
@@ -107,13 +107,15 @@ struct Miss<'r> {
     by: &'r Condition,
     /// Whether one of its conditions is known not to hold.
     is_decided: bool,
+    /// How many of its conditions hold, and of how many: one that is not written counts where it is told of.
     holds: usize,
+    conditions: usize,
 }
 
 impl Miss<'_> {
     /// The nearest first; of equals, the earlier rule.
     fn distance(&self) -> (usize, std::cmp::Reverse<usize>, usize) {
-        let unmet = self.rule.conditions.len().saturating_sub(self.holds);
+        let unmet = self.conditions.saturating_sub(self.holds);
         (unmet, std::cmp::Reverse(self.holds), self.rule.at)
     }
 }
@@ -127,7 +129,8 @@ fn nearest(mut missed: Vec<Miss<'_>>, seen: &Seen<'_>) -> (Vec<Failed>, usize) {
 
 impl Rule {
     fn explain_match(&self, ruled: &Ruled, seen: &Seen<'_>) -> Matched {
-        let held = self.conditions.iter().filter_map(|condition| {
+        let written = self.conditions.iter().filter(|condition| !condition.is_implied);
+        let held = written.filter_map(|condition| {
             let found = condition.find(seen)?;
             Some(Held {
                 key: condition.key.to_string(),
@@ -148,8 +151,11 @@ impl Rule {
         let unmet = || self.conditions.iter().filter(|condition| !condition.holds(seen));
         let known = unmet().find(|condition| !seen.values(&condition.key).is_empty());
         let by = known.or_else(|| unmet().next())?;
-        let holds = self.conditions.len().saturating_sub(unmet().count());
-        Some(Miss { rule: self, by, is_decided: known.is_some(), holds })
+        let written = self.conditions.iter().filter(|condition| !condition.is_implied);
+        let holds = written.filter(|condition| condition.holds(seen)).count();
+        let written = self.conditions.iter().filter(|condition| !condition.is_implied);
+        let conditions = written.count().saturating_add(usize::from(by.is_implied));
+        Some(Miss { rule: self, by, is_decided: known.is_some(), holds, conditions })
     }
 
     fn explain_failure(&self, miss: &Miss<'_>, seen: &Seen<'_>) -> Failed {
@@ -170,7 +176,7 @@ impl Rule {
             line: self.place.line,
             account: self.account.as_str().to_owned(),
             holds: miss.holds,
-            conditions: self.conditions.len(),
+            conditions: miss.conditions,
             key: condition.key.to_string(),
             wants: bounded(&wants),
             seen: shown.map(|value| condition.key.shown(value, CHARS_MAX)).collect(),

@@ -51,7 +51,9 @@ impl Index {
         let mut filed: Map<&Key, Vec<(Anchor, u32)>> = Map::default();
         let mut always = Vec::new();
         for (place, rule) in (0_u32..).zip(rules) {
-            let under = rule.conditions.iter().filter_map(|condition| {
+            // Most that is seen of containers is of the system's.
+            let written = rule.conditions.iter().filter(|condition| !condition.is_implied);
+            let under = written.filter_map(|condition| {
                 let (cost, anchors) = least_crowded(condition, &crowd)?;
                 Some((cost, &condition.key, anchors))
             });

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::attribution::labels::bounded;
 use crate::attribution::{ContainerNames, Subject};
 use crate::escape::{escape_bounded, printable_bounded};
 use crate::identity::Program;
@@ -58,6 +59,7 @@ pub(super) enum Field {
     UserUnit,
     Slice,
     Container,
+    ContainerOf,
     Image,
     ComposeProject,
     ComposeService,
@@ -69,7 +71,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::Exe,
         Self::Argv,
         Self::CommandLine,
@@ -83,6 +85,7 @@ impl Field {
         Self::UserUnit,
         Self::Slice,
         Self::Container,
+        Self::ContainerOf,
         Self::Image,
         Self::ComposeProject,
         Self::ComposeService,
@@ -109,6 +112,7 @@ impl Field {
             Self::UserUnit => "user_unit",
             Self::Slice => "slice",
             Self::Container => "container",
+            Self::ContainerOf => "container_of",
             Self::Image => "image",
             Self::ComposeProject => "compose_project",
             Self::ComposeService => "compose_service",
@@ -122,6 +126,12 @@ impl Field {
 
     pub(super) fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.as_str() == word)
+    }
+
+    /// Whether it looks at what the maker of a container chose: the name of a user's own is anything that they like.
+    pub(super) const fn is_of_container(self) -> bool {
+        use Field::{ComposeProject, ComposeService, Container, Image, Namespace, Pod};
+        matches!(self, Container | Image | ComposeProject | ComposeService | Pod | Namespace)
     }
 
     /// Whether it looks at arguments, which need not be stored.
@@ -154,9 +164,12 @@ impl Field {
                 let programs = subject.ancestors.iter().filter_map(|one| one.program);
                 return filled(programs.map(stored));
             }
-            Self::User => vec![text(subject.users.real.as_ref()), subject.user.uid.map(number)],
+            Self::User => {
+                vec![subject.users.real.as_ref().map(safe), subject.user.uid.map(number)]
+            }
             Self::LoginUser => {
-                vec![text(subject.users.login.as_ref()), subject.user.login_uid.uid().map(number)]
+                let login = subject.users.login.as_ref().map(safe);
+                vec![login, subject.user.login_uid.uid().map(number)]
             }
             Self::Cgroup => return filled(subject.cgroups.iter().map(bytes)),
             Self::Unit => vec![text(place.unit.as_ref())],
@@ -165,6 +178,14 @@ impl Field {
             Self::Container => {
                 let id = place.container.as_ref().map(|container| &container.id);
                 vec![called(subject, |names| names.name.as_ref()), text(id)]
+            }
+            Self::ContainerOf => {
+                let is_in_one = place.container.is_some()
+                    || place.pod.is_some()
+                    || subject.names.is_some_and(|names| *names != ContainerNames::default());
+                let of_system = || Cow::Borrowed(SYSTEM.as_bytes());
+                let owner = place.inner_owner().map(|owner| Cow::Owned(owner.as_bytes().to_vec()));
+                vec![is_in_one.then(|| owner.unwrap_or_else(of_system))]
             }
             Self::Image => vec![called(subject, |names| names.image.as_ref())],
             Self::ComposeProject => vec![called(subject, |names| names.compose_project.as_ref())],
@@ -201,7 +222,19 @@ fn called<'a>(
     subject: &Subject<'a>,
     name: impl Fn(&'a ContainerNames) -> Option<&'a Arc<str>>,
 ) -> Option<Value<'a>> {
-    text(name(subject.names?))
+    name(subject.names?).map(safe)
+}
+
+/// What stands under `container_of` where no user's manager has the container.
+pub(super) const SYSTEM: &str = "system";
+
+/// A text of a stranger's as it is stored, so that a capture takes no more than what is.
+fn safe(text: &Arc<str>) -> Value<'_> {
+    let stored = bounded(Arc::clone(text));
+    if Arc::ptr_eq(&stored, text) {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    Cow::Owned(stored.as_bytes().to_vec())
 }
 
 fn stored(program: &Program) -> Value<'static> {
@@ -228,16 +261,15 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// `fields` ascending; labels are had whenever there are any.
-    pub(super) fn of(subject: &Subject<'a>, fields: &[Field]) -> Self {
-        let labels = subject.names.map(|names| &names.labels).into_iter().flatten();
+    /// `fields` and `labels` ascending: those that some rule looks at.
+    pub(super) fn of(subject: &Subject<'a>, fields: &[Field], labels: &[Arc<str>]) -> Self {
+        let own = subject.names.map(|names| &names.labels).into_iter().flatten();
         // A map's order is the one that is searched in.
-        let labels = labels.filter(|(_, value)| !value.is_empty());
+        let labels =
+            own.filter(|(name, value)| !value.is_empty() && labels.binary_search(name).is_ok());
         Self {
             fields: fields.iter().map(|field| (*field, field.values(subject))).collect(),
-            labels: labels
-                .map(|(name, value)| (&**name, [Cow::Borrowed(value.as_bytes())]))
-                .collect(),
+            labels: labels.map(|(name, value)| (&**name, [safe(value)])).collect(),
         }
     }
 

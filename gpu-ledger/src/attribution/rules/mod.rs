@@ -10,6 +10,9 @@
 //! the arguments, any ancestor, a container's name or its id. Nothing stands under a key of which nothing is known,
 //! so no condition on it holds, a regular expression that takes everything included.
 //!
+//! A condition on a container or pod, or on what its runtime says of it, is one on a container of the system, unless
+//! the rule says whose: users may call theirs what they like.
+//!
 //! A text is the whole value. `{ prefix = "…" }` and `{ suffix = "…" }` are its ends. `{ regex = '…' }` matches the
 //! whole value too; `.` is any byte, `\w`, `\d` and `\s` are ASCII's, `(?u)` turns to characters. Of a GPU's UUID, and
 //! of a container's id (from 12 digits on), the beginning does.
@@ -98,6 +101,8 @@ struct Condition {
     patterns: Vec<Pattern>,
     /// Captures that the account wants of it; every pattern has all of them.
     uses: Vec<Arc<str>>,
+    /// It is not written: [`Field::ContainerOf`] of a rule that looks at containers and says nothing of whose.
+    is_implied: bool,
 }
 
 /// On whose account a process stands, by a rule.
@@ -159,7 +164,7 @@ impl RuleSet {
         if self.rules.is_empty() {
             return None;
         }
-        let seen = Seen::of(subject, &self.fields);
+        let seen = Seen::of(subject, &self.fields, &self.labels);
         let mut candidates = self.index.candidates(&seen);
         candidates.find_map(|place| self.rules.get(place)?.ruled(&seen))
     }
@@ -201,7 +206,11 @@ impl RuleSet {
         let conditions =
             self.rules.iter().flat_map(|rule| rule.conditions.iter().map(|one| (rule.id, one)));
         let mut unmet = conditions.filter_map(|(rule, condition)| match condition.key {
-            Key::Of(field) if field.needs_arguments() => {
+            // Where nothing of command lines is stored no file name is either.
+            Key::Of(field)
+                if field.needs_arguments()
+                    || (field == Field::Exe && mode == CmdlineMode::None) =>
+            {
                 Some(not_stored(rule, field, condition.place, mode))
             }
             Key::Of(_) | Key::Label(_) => None,
@@ -213,9 +222,14 @@ impl RuleSet {
 
 fn not_stored(rule: RuleId, field: Field, place: Place, mode: CmdlineMode) -> Fault {
     let (rule, key) = (rule.0, field.as_str());
-    let which = if field.is_of_arguments() { "" } else { ", which alone name it" };
+    let stores = match field {
+        Field::Exe => "no file names",
+        Field::Model => "no arguments, which alone name it",
+        _ => "no arguments",
+    };
+    let instead = if mode == CmdlineMode::None { "program" } else { "exe, program" };
     let what = format!(
-        "rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores no arguments{which}; look at exe, program or \
+        "rule {rule} looks at `{key}`, and `cmdline = \"{mode}\"` stores {stores}; look at {instead} or \
          ancestor instead, or choose a mode that stores them"
     );
     Fault { line: place.line, column: place.column, what }

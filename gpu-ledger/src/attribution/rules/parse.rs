@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::account::Template;
 use super::fault::{Collector, Faults};
-use super::key::{Field, Key};
+use super::key::{Field, Key, SYSTEM};
 use super::pattern::{BadRegex, Parsed, Pattern};
 use super::{Condition, FILE_BYTES_MAX, LINE_BYTES_MAX, PATTERNS_MAX, RULES_MAX, Rule};
 use crate::escape::escape_bounded;
@@ -401,8 +401,9 @@ impl File<'_, '_> {
                 }
             }
             let place = self.faults.lines.place(draft.at);
-            conditions.push(Condition { key: draft.key, place, patterns, uses });
+            conditions.push(Condition { key: draft.key, place, patterns, uses, is_implied: false });
         }
+        conditions.extend(whose(&conditions));
         is_good.then(|| Rule::of(id, at, self.faults.lines.place(at), account, conditions))
     }
 }
@@ -414,6 +415,23 @@ impl DraftPattern {
             Self::Regex(parsed, _) => parsed.names.iter().any(|(one, _)| **one == *name),
         }
     }
+}
+
+/// The condition that a rule on containers has where it says nothing of whose.
+fn whose(conditions: &[Condition]) -> Option<Condition> {
+    let whose = Key::Of(Field::ContainerOf);
+    let of_container = conditions.iter().find(|condition| match &condition.key {
+        Key::Of(field) => field.is_of_container(),
+        Key::Label(_) => true,
+    })?;
+    let says = conditions.iter().any(|condition| condition.key == whose);
+    (!says).then(|| Condition {
+        key: whose,
+        place: of_container.place,
+        patterns: vec![Pattern::Exact(SYSTEM.as_bytes().into())],
+        uses: Vec::new(),
+        is_implied: true,
+    })
 }
 
 /// Whether a rule has an account and no condition. Told by its keys alone: what is wrong with other rules of the file

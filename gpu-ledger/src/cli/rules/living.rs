@@ -60,11 +60,11 @@ fn described(
     Process {
         program,
         model,
-        exe: seen.exe_path.clone(),
+        exe: attributor.file(&seen.exe_path).into_owned().into(),
         argv: attributor.words(&seen.argv),
         user: seen.user,
         users: users_of(seen.user),
-        names: names_of(&place, clock),
+        names: names_of(&place, clock).map(ContainerNames::safe),
         place,
         cgroups,
         ancestors,

@@ -18,7 +18,7 @@ use crate::config::{Config, Rules};
 use crate::identity::{ImageContent, Program, argv_words};
 use crate::kernel::{Argv, ArgvState, LoginUid};
 use crate::output::complain;
-use crate::place::{Container, Job, Place, Pod, Scheduler};
+use crate::place::{Container, Job, Place, Pod, Scheduler, without_secrets};
 use crate::rendering::json;
 use crate::unit::{GpuUuid, Pid};
 
@@ -172,13 +172,14 @@ impl Test {
             None => Process::default(),
         };
         let argv = argv_of(self.argv);
-        if let Some(exe) = self.exe {
-            process.exe = exe.into_vec().into();
+        let exe = self.exe.map(OsString::into_vec);
+        if let Some(exe) = &exe {
+            process.exe = attributor.file(exe).into_owned().into();
         }
         if self.pid.is_none() {
             process.program = match self.program {
                 Some(program) => Some(Program::named(&program.into_vec())),
-                None => program_of(&process, argv.clone()),
+                None => program_of(exe, argv.clone()),
             };
             // What is stored of arguments is what rules see.
             process.model = attributor.model(process.program.as_ref(), &argv);
@@ -189,7 +190,8 @@ impl Test {
             process.ancestors = self.ancestor.into_iter().map(named).collect();
         }
         if !self.cgroup.is_empty() {
-            process.cgroups = self.cgroup.into_iter().map(|path| path.into_vec().into()).collect();
+            let stored = |path: OsString| without_secrets(&path.into_vec()).into_owned().into();
+            process.cgroups = self.cgroup.into_iter().map(stored).collect();
             process.place = Place::of(process.cgroups.iter().map(AsRef::as_ref));
         }
         let user = self.user.map(Somebody::called);
@@ -211,6 +213,7 @@ impl Test {
         place(&mut process.place, self.unit, self.job.as_deref())?;
         let names = process.names.get_or_insert_default();
         name(names, self.container, self.image, (self.compose, self.pod), &self.label)?;
+        process.names = process.names.map(ContainerNames::safe);
         placed(&mut process);
         if let Some(gpu) = self.gpu {
             match gpu.parse() {
@@ -236,12 +239,9 @@ fn argv_of(words: Vec<OsString>) -> Argv {
 }
 
 /// The program of arguments and a file, as the kernel tells of it.
-fn program_of(process: &Process, argv: Argv) -> Option<Program> {
-    let filename = if process.exe.is_empty() {
-        argv_words(&argv).first().map(|word| word.to_vec()).unwrap_or_default().into()
-    } else {
-        process.exe.clone()
-    };
+fn program_of(exe: Option<Vec<u8>>, argv: Argv) -> Option<Program> {
+    let first = || argv_words(&argv).first().map(|word| word.to_vec()).unwrap_or_default();
+    let filename = exe.filter(|exe| !exe.is_empty()).unwrap_or_else(first).into();
     Program::of(&ImageContent { argv, filename, exe: None })
 }
 

@@ -1,7 +1,10 @@
 //! Rows and processes where they meet.
 
+use std::sync::Arc;
+
 use super::made::{World, process, row_key, shell};
-use crate::attribution::{Label, label_of};
+use crate::attribution::rules::RuleSet;
+use crate::attribution::{Attributor, Label, label_of};
 use crate::host::News;
 use crate::identity::Basis;
 use crate::identity::made::{MS, exec, fork, seen};
@@ -153,4 +156,43 @@ fn a_command_is_followed_from_its_fork_on() {
     assert_eq!(programs.get("train"), Some(&(1, 0)));
     assert_eq!(programs.get("make"), Some(&(0, 1)));
     assert_eq!(programs.get("other"), None);
+}
+
+/// What rules see of a process is what is stored of it: a capture carries no more into the account.
+#[test]
+fn no_secret_of_a_path_reaches_an_account_a_label_or_what_is_stored() {
+    let secret = "hf_QQcdefghijKLMNOPQRSTuvwxyz01234567";
+    let rules = "[[rule]]\naccount = \"${e} ${c} ${u}\"\nexe = { regex = '(?P<e>.+)' }\n\
+                 cgroup = { regex = '(?P<c>.+)' }\nunit = { regex = '(?P<u>.+)' }\n";
+    for ruled in [false, true] {
+        let mut world = World::daemon();
+        if ruled {
+            let set = RuleSet::parse(rules.as_bytes()).unwrap();
+            world.host.attributor = Attributor::default().with_rules(&Arc::new(set));
+        }
+        world.event(Event::CgroupMade(CgroupMade {
+            cgroup: CgroupId { hierarchy: 0, id: 7 },
+            path: Some(format!("/system.slice/{secret}.service").into()),
+            at: BootNs(10_001 * MS),
+            cpu: 0,
+            seq: 0,
+        }));
+        let key = world.starts(100, 10_100, &format!("/opt/{secret}/{secret}"));
+        world.opens(100, 10_110);
+        world.read(10_200);
+        world.ends(key, 10_300);
+        world.closes(100, 10_301);
+        world.read(10_400);
+        let settled = world.settled();
+        let whose = &settled.first().unwrap().whose;
+        let account = whose.account.to_string();
+        let wanted = if ruled {
+            "/opt/[redacted]/[redacted] /system.slice/[redacted].service [redacted].service"
+        } else {
+            "[redacted]"
+        };
+        assert_eq!(account, wanted);
+        let told = format!("{account} {:?} {:?} {:?}", whose.labels, whose.cgroups, whose.program);
+        assert!(!told.contains("QQ"), "{told}");
+    }
 }

@@ -1,6 +1,5 @@
 //! The figures and the evidence of what was told, field by field.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use bytes::Bytes;
 
 use crate::accounting::Window;
 use crate::accounting::reading::Holder;
-use crate::argv::{CmdlineMode, Stored, redact_word, stored};
+use crate::argv::{CmdlineMode, Stored, stored, stored_file};
 use crate::clock::Stamp;
 use crate::host::{Bearer, Opened, Settled, Whose};
 use crate::identity::{Basis, Image, Program};
@@ -29,29 +28,6 @@ pub(super) struct Keeping<'a> {
     pub(super) mode: CmdlineMode,
     /// What earlier runs committed to of images that were open when they ended.
     pub(super) earlier: &'a BTreeMap<(ProcessKey, BootNs), ArgvEvidence>,
-}
-
-impl Keeping<'_> {
-    /// A file name as it is kept: in the evidence, which is hashed and stays.
-    fn file(&self, name: &Bytes) -> Bytes {
-        match self.mode {
-            CmdlineMode::None => Bytes::new(),
-            CmdlineMode::Full => name.clone(),
-            CmdlineMode::Exe | CmdlineMode::Redacted => {
-                // By itself the file's own name may be seen for what it is, and within the path not.
-                let base = name
-                    .iter()
-                    .rposition(|byte| *byte == b'/')
-                    .map_or(0, |at| at.saturating_add(1));
-                let (folder, base) = name.split_at(base);
-                match (redact_word(name), redact_word(base)) {
-                    (Cow::Borrowed(_), Cow::Borrowed(_)) => name.clone(),
-                    (Cow::Owned(redacted), _) => redacted.into(),
-                    (_, Cow::Owned(base)) => [redact_word(folder).as_ref(), &base].concat().into(),
-                }
-            }
-        }
-    }
 }
 
 /// The figures of a settlement. What it replaces and the sums are put in by binder and chain.
@@ -206,7 +182,7 @@ fn imaged(
         fit: around.fit,
         basis: image.basis,
         image_since: image.since,
-        filename: keeping.file(&content.filename),
+        filename: Bytes::from(stored_file(&content.filename, keeping.mode).into_owned()),
         exe: content.exe,
         argv,
         user: image.user,

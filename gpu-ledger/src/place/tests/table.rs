@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::place::{Place, Qos, Runtime, Scheduler};
+use crate::place::{Place, Qos, Runtime, Scheduler, without_secrets};
 
 #[derive(Deserialize)]
 struct Table {
@@ -93,8 +93,57 @@ fn every_path_of_the_table_is_read_as_it_says() {
             }
         }
         assert_eq!(place, Place::of([row.path.as_bytes()]), "{}", row.path);
+        let is_inner = row.container.is_some() || row.pod_uid.is_some();
+        assert_eq!(place.inner_owner_uid, row.owner_uid.filter(|_| is_inner), "{}", row.path);
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn ids_of_containers_pods_and_jobs_are_no_secrets() {
+    for row in rows() {
+        let path = String::from_utf8_lossy(&without_secrets(row.path.as_bytes())).into_owned();
+        assert_eq!(path, row.path, "{}", row.host);
+    }
+}
+
+/// A secret may stand in any part of any of them: nothing else changes, and what is read is the same but for it.
+#[test]
+fn a_secret_in_any_part_is_left_out_and_nothing_else() {
+    const SECRET: &str = "hf_QQcdefghijKLMNOPQRSTuvwxyz01234567";
+    for row in rows() {
+        let places: Vec<usize> = row.path.match_indices('/').map(|(at, _)| at + 1).collect();
+        for at in places {
+            let with = |word: &str| format!("{}{word}-{}", &row.path[..at], &row.path[at..]);
+            let (told, wanted) = (with(SECRET), with("[redacted]"));
+            let safe = without_secrets(told.as_bytes()).into_owned();
+            assert_eq!(String::from_utf8_lossy(&safe), wanted, "{told}");
+            assert_eq!(without_secrets(&safe), safe, "{wanted}");
+            // A name of as many letters, which is no secret.
+            let place = Place::of_path(with("name").as_bytes());
+            let named = format!("{:?}", Place::of_path(&safe)).replace("[redacted]", "name");
+            assert_eq!(named, format!("{place:?}"), "{wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_unit_whose_name_is_a_secret_is_still_that_unit() {
+    for (told, unit) in [
+        ("hf_QQcdefghijKLMNOPQRSTuvwxyz01234567.service", "[redacted].service"),
+        ("glpat-QQcdefghijKLMNOPQRST.service", "[redacted].service"),
+        ("x-hf_QQcdefghijKLMNOPQRSTuvwxyz01234567.service", "x-[redacted].service"),
+        (
+            r"w@sk\x2dant\x2dapi03\x2dQQcdefghijKLMNOPQRSTuvwxyz01234567.service",
+            "w@[redacted].service",
+        ),
+        ("w@hf_QQcdefghijKLMNOPQRSTuvwxyz01234567.service", "w@[redacted].service"),
+    ] {
+        let safe = without_secrets(format!("/system.slice/{told}").as_bytes()).into_owned();
+        assert_eq!(String::from_utf8_lossy(&safe), format!("/system.slice/{unit}"), "{told}");
+        assert_eq!(Place::of_path(&safe).unit.as_deref(), Some(unit), "{told}");
+        assert!(Place::of_path(&safe).service().is_some(), "{told}");
+    }
 }
 
 #[test]

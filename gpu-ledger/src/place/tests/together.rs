@@ -49,6 +49,48 @@ fn what_a_user_can_make_is_no_job_and_no_pod() {
     assert!(place.pod.is_some() && place.owner_uid == Some(1_000), "{place:?}");
 }
 
+/// What is told of a user's own says whose it is, and what only the system's runtimes make is none of it.
+#[test]
+fn what_a_user_can_make_is_no_container_of_the_system() {
+    let manager = "/user.slice/user-1000.slice/user@1000.service";
+    let session = "/user.slice/user-1000.slice/session-3.scope";
+    for root in [manager, session] {
+        for below in [
+            format!("docker/{A}"),
+            format!("k8s.io/{A}"),
+            "lxc/web".to_owned(),
+            format!("ecs/{A}/{B}"),
+            "mesos/34dc0b5e-626f-2c5c-4c51-70e34b10e765".to_owned(),
+            "nomad.slice/bcd3b184-b67f-f790-ed6f-1c2cbb4a55e8.sleep.scope".to_owned(),
+            "machine.slice/machine-web.scope".to_owned(),
+            "systemd-nspawn@web.service".to_owned(),
+            format!("crio-{A}.scope"),
+            format!("system.slice:docker:{A}"),
+            format!("kubepods/besteffort/pod99999999-2222-3333-4444-555566667777/{A}"),
+        ] {
+            let place = of(&[&format!("{root}/{below}")]);
+            let inner = (&place.container, &place.pod, &place.job, place.inner_owner_uid);
+            assert_eq!(inner, (&None, &None, &None, None), "{root}/{below}");
+        }
+        for (below, id) in [
+            ("lxc.payload.web/x".to_owned(), "web"),
+            (format!("user.slice/docker-{A}.scope"), A),
+            (format!("app.slice/libpod-{A}.scope/container"), A),
+            (format!("app.slice/web.service/libpod-payload-{A}"), A),
+            (format!("app.slice/nerdctl-{A}.scope"), A),
+            (format!("user.slice/docker-{B}.scope/docker/{A}"), A),
+        ] {
+            let place = of(&[&format!("{root}/{below}")]);
+            assert_eq!(container(&place).0, id, "{root}/{below}");
+            assert_eq!(place.inner_owner().as_deref(), Some("user@1000"), "{root}/{below}");
+        }
+    }
+    // Neither of one that is the system's, nor in a container that has users of its own.
+    assert_eq!(of(&["/lxc.payload.web"]).inner_owner(), None);
+    let inside = format!("/lxc/php{manager}/docker/{A}");
+    assert_eq!((container(&of(&[&inside])).0, of(&[&inside]).inner_owner()), (A, None));
+}
+
 #[test]
 fn on_a_hybrid_host_v1_names_the_container_and_v2_the_daemon() {
     // ctrsploit/ctrsploit#280: both lines are of one process.

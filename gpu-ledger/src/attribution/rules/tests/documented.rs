@@ -145,3 +145,98 @@ fn a_pod_and_a_container_are_found_by_their_ids_as_well() {
     let pod = Some(Pod { uid: "1-2-3".into(), qos: None });
     assert_eq!(account(&set, &placed(Place { pod, ..Place::default() })).as_deref(), Some("p"));
 }
+
+/// Whoever runs containers of their own calls them what they like, and gives them any image and label.
+#[test]
+fn a_users_own_container_is_none_of_the_systems() {
+    let set = rules(
+        "[[rule]]\naccount = \"web\"\ncontainer = { prefix = \"web\" }\n\
+         [[rule]]\naccount = \"team ${t}\"\nlabels.team = { regex = '(?P<t>.+)' }\n\
+         [[rule]]\naccount = \"image\"\nimage = { regex = '.*' }\n\
+         [[rule]]\naccount = \"${who}\"\ncontainer_of = { regex = 'user@(?P<who>.*)' }\n\
+         [[rule]]\naccount = \"any\"\ncontainer_of = \"system\"\n",
+    );
+    let process = |path: &str| Process {
+        place: Place::of([path.as_bytes()]),
+        cgroups: vec![path.as_bytes().to_vec().into()],
+        ..Process::default()
+    };
+    let users = "/user.slice/user-1000.slice/user@1000.service/lxc.payload.web/x";
+    let with = |path: &str, names| Process { names: Some(names), ..process(path) };
+    let team = || ContainerNames {
+        image: Some("a".into()),
+        labels: [("team".into(), "red".into())].into(),
+        ..ContainerNames::default()
+    };
+    assert_eq!(account(&set, &process("/lxc.payload.web/x")).as_deref(), Some("web"));
+    assert_eq!(account(&set, &with("/lxc.payload.x", team())).as_deref(), Some("team red"));
+    assert_eq!(account(&set, &process("/lxc.payload.x")).as_deref(), Some("any"));
+    assert_eq!(account(&set, &process(users)).as_deref(), Some("1000"));
+    assert_eq!(account(&set, &with(users, team())).as_deref(), Some("1000"));
+    // What runs in none falls under neither, also as a journal has it: names of which none is known.
+    let unit = "/system.slice/a.service";
+    assert_eq!(account(&set, &with(unit, ContainerNames::default())), None);
+    // The explanation says why, and counts what is written.
+    let why = process(users).see(|subject| set.explain(subject));
+    let of = |rule| why.failed.iter().find(|one| one.rule.0 == rule).unwrap();
+    assert_eq!((of(1).key.as_str(), of(1).wants.as_str()), ("container_of", "\"system\""));
+    assert_eq!(
+        (of(1).holds, of(1).conditions, of(1).seen.as_slice()),
+        (1, 2, ["user@1000".to_owned()].as_slice())
+    );
+    let held =
+        process("/lxc.payload.web").see(|subject| set.explain(subject)).matched.unwrap().held;
+    assert_eq!(held.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(), ["container"]);
+}
+
+/// What a capture takes stands in the account, and that is in every file and on every page.
+#[test]
+fn no_capture_takes_more_than_is_stored() {
+    const SECRET: &str = "hf_QQcdefghijKLMNOPQRSTuvwxyz01234567";
+    let names = || {
+        let some = || Some(SECRET.into());
+        ContainerNames {
+            name: some(),
+            image: Some(format!("https://u:QQpassw0rd@reg/{SECRET}").into()),
+            compose_project: some(),
+            compose_service: some(),
+            pod: some(),
+            namespace: some(),
+            labels: [
+                ("auth".into(), SECRET.into()),
+                ("b".into(), format!("password={SECRET}").into()),
+            ]
+            .into(),
+        }
+    };
+    let keys = [
+        "container",
+        "image",
+        "compose_project",
+        "compose_service",
+        "pod",
+        "namespace",
+        "labels.auth",
+        "labels.b",
+        "user",
+    ];
+    for key in keys {
+        let set = rules(&format!(
+            "[[rule]]\naccount = \"team ${{t}}\"\n{key} = {{ regex = '(?P<t>.*)' }}\n"
+        ));
+        let users = crate::attribution::Users { real: Some(SECRET.into()), ..Default::default() };
+        let process = Process { users, ..named(names()) };
+        let told = account(&set, &process).unwrap();
+        assert!(told.contains("[redacted]") && !told.contains("QQ"), "{key}: {told}");
+        let stored = account(&set, &named(names().safe()));
+        assert!(key == "user" || stored.as_deref() == Some(told.as_str()), "{key}: {stored:?}");
+        let why = format!("{:?}", process.see(|subject| set.explain(subject)));
+        assert!(!why.contains("QQ"), "{key}: {why}");
+    }
+    // A digest and an id are none, and rules on them hold.
+    let digest =
+        "reg.example/a@sha256:2403ccfe427f1dc7b6120dccb9ac58c2f8456950380d587a9f33ea7f00dd303d";
+    let set = rules(&format!("[[rule]]\naccount = \"a\"\nimage = \"{digest}\"\n"));
+    let pinned = ContainerNames { image: Some(digest.into()), ..ContainerNames::default() };
+    assert_eq!(account(&set, &named(pinned)).as_deref(), Some("a"));
+}

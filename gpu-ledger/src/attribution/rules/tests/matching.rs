@@ -117,8 +117,12 @@ fn rules_that_look_at_arguments_are_named() {
     let set = rules(
         "[[rule]]\naccount = \"a\"\nprogram = \"x\"\n[[rule]]\naccount = \"b\"\nexe = \"x\"\nargv = \"y\"\n",
     );
+    let text = set.fits(CmdlineMode::Exe).unwrap_err().to_string();
+    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and `cmdline = \"exe\"`"), "{text}");
+    // Nothing of a command line is not its file either.
     let text = set.fits(CmdlineMode::None).unwrap_err().to_string();
-    assert!(text.starts_with("7:1: rule 2 looks at `argv`, and `cmdline = \"none\"`"), "{text}");
+    assert!(text.starts_with("6:1: rule 2 looks at `exe`, and `cmdline = \"none\"`"), "{text}");
+    assert!(one("exe = \"y\"").fits(CmdlineMode::Exe).is_ok());
     assert!(one("command_line = \"y\"").fits(CmdlineMode::Exe).is_err());
     assert!(one("program = \"y\"").fits(CmdlineMode::None).is_ok());
 }
@@ -126,15 +130,16 @@ fn rules_that_look_at_arguments_are_named() {
 #[test]
 fn what_only_arguments_say_is_refused_where_none_are_stored_and_every_place_is_named() {
     let documented = rules(include_str!("../../../../units/rules.toml"));
-    for mode in [CmdlineMode::None, CmdlineMode::Exe] {
+    let arguments = ["model =", "argv =", "command_line ="];
+    let all = ["model =", "argv =", "command_line =", "exe ="];
+    for (mode, keys) in [(CmdlineMode::None, &all[..]), (CmdlineMode::Exe, &arguments)] {
         let faults = documented.fits(mode).unwrap_err();
         let text = include_str!("../../../../units/rules.toml");
-        let wanted = text.lines().zip(1..).filter(|(line, _)| {
-            ["model =", "argv =", "command_line ="].iter().any(|key| line.starts_with(key))
-        });
+        let wanted =
+            text.lines().zip(1..).filter(|(line, _)| keys.iter().any(|key| line.starts_with(key)));
         let wanted: Vec<usize> = wanted.map(|(_, line)| line).collect();
         let told: Vec<usize> = faults.faults.iter().map(|fault| fault.line).collect();
-        assert_eq!((told, faults.more, wanted.len()), (wanted, 0, 3));
+        assert_eq!((told, faults.more, wanted.len()), (wanted, 0, keys.len()));
         assert!(faults.faults[0].what.contains("looks at `model`"), "{faults}");
         assert!(faults.faults[0].what.contains("no arguments, which alone name it"), "{faults}");
     }
@@ -181,7 +186,7 @@ fn rules_are_filed_under_what_tells_them_apart() {
     for number in [0, 801, 1_202] {
         let process = running(&format!("p{number:04}"));
         process.see(|subject| {
-            let seen = crate::attribution::rules::Seen::of(subject, &set.fields);
+            let seen = crate::attribution::rules::Seen::of(subject, &set.fields, &set.labels);
             assert_eq!(set.index.candidates(&seen).collect::<Vec<_>>(), [number]);
         });
     }
