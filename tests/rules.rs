@@ -215,7 +215,7 @@ fn what_no_rule_takes_says_what_each_wanted() {
         ["--job", "cron 1"],
         ["--label", "x"],
         ["--label", "=x"],
-        ["--user", "no such user"],
+        ["--user", ""],
         ["--unit", ""],
         ["--pod", "lab/"],
         ["--compose", "/web"],

@@ -159,7 +159,7 @@ fn traced() -> crate::session::TraceOptions {
 }
 
 /// Fields that hold arguments as something else than [`Argv`], whose printing is looked at above, and why each may.
-const OTHERWISE: [(&str, &str); 10] = [
+const OTHERWISE: [(&str, &str); 13] = [
     ("attribution/process.rs", "prints them redacted"),
     ("attribution/subject.rs", "prints them redacted"),
     ("session/mod.rs", "prints them redacted"),
@@ -170,6 +170,9 @@ const OTHERWISE: [(&str, &str); 10] = [
     ("cli/rules/test.rs", "what was typed, and is handed on at once"),
     ("cli/trace.rs", "what was typed, and is handed on at once"),
     ("argv/mod.rs", "prints them redacted"),
+    ("cli/residency/record.rs", "what was typed, and is handed on at once"),
+    ("residency/recorder/record.rs", "cannot be printed at all"),
+    ("residency/recorder/window.rs", "cannot be printed at all"),
 ];
 
 /// A new type that holds arguments is looked at here, or holds them as [`Argv`].

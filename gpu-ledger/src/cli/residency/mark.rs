@@ -11,6 +11,7 @@ use crate::residency::files::mark;
 use crate::residency::recorder::record::BATCHES_VARIABLE;
 
 #[derive(Args, Debug)]
+#[command(after_help = "Exit status: 0 marked, 1 not marked in every batch, 64 usage.")]
 pub(super) struct Mark {
     /// The phase that begins now
     name: String,
@@ -43,7 +44,6 @@ impl Mark {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
 fn variable() -> Option<OsString> {
     std::env::var_os(BATCHES_VARIABLE)
 }

@@ -12,6 +12,10 @@ use clap::{Args, Subcommand};
 
 use crate::clock::Clock;
 
+/// What a report of one batch ends with.
+const EXIT_STATUS: &str = "Exit status: 0 the batch is accepted, 1 it is not as it was recorded or cannot be read, \
+3 its backend verdict failed, 4 its data are void, 5 both, 64 usage.";
+
 #[derive(Args, Debug)]
 pub(super) struct Residency {
     #[command(subcommand)]

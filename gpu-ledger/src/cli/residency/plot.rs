@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
+use super::EXIT_STATUS;
 use crate::cli::print;
 use crate::residency::events::Event;
 use crate::residency::files::{EVENTS, Rows, SAMPLES, SUMS, derive, sha256_file};
@@ -18,6 +19,7 @@ use crate::residency::sample::Sample;
 const STATUS_VOID: u8 = 4;
 
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct Plot {
     /// The batch
     #[arg(value_name = "DIR")]
@@ -75,7 +77,9 @@ impl Plot {
                 return Err(error);
             }
         }
-        print(&names.iter().map(|name| format!("{}\n", name.display())).collect::<String>())?;
+        let mut page: Vec<String> = names.iter().map(|name| name.display().to_string()).collect();
+        page.push(String::new());
+        print(&page.join("\n"))?;
         Ok(read.verdict.exit_status())
     }
 }

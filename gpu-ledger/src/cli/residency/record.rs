@@ -28,6 +28,7 @@ enum Preset {
 }
 
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(
     override_usage = "gpu-ledger residency record --out DIR [OPTIONS] -- CMD [ARGUMENT]...\n       \
                             gpu-ledger residency record --out DIR [OPTIONS] --duration DURATION\n       \
@@ -205,7 +206,6 @@ impl Record {
 
 /// Where acceptance runs that passed are remembered: the host's for root, the user's own otherwise, as the
 /// XDG base directory specification 0.8 has it.
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
 fn verifications() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/var/lib/gpu-ledger/verifications"));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::EXIT_STATUS;
 use crate::cli::{STATUS_FAILED, print};
 use crate::output::complain;
 use crate::rendering::json;
@@ -16,10 +17,14 @@ use crate::residency::statistics::Sound;
 use crate::residency::statistics::bootstrap::SEED;
 use crate::residency::statistics::window::{IterationStatistics, Thresholds};
 
+const COMPARED: &str = "Exit status: 0 compared, 1 they cannot be compared, 3 compared, and a backend verdict \
+failed, 4 the data of one are void, 64 usage.";
+
 /// Exit status: the data are void, and what was asked for is not made of void data.
 const STATUS_VOID: u8 = 4;
 
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct Show {
     /// The batch
     #[arg(value_name = "DIR")]
@@ -74,6 +79,7 @@ enum Format {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = EXIT_STATUS)]
 pub(super) struct Methods {
     /// The batch
     #[arg(value_name = "DIR")]
@@ -103,6 +109,7 @@ impl Methods {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = COMPARED)]
 pub(super) struct Compare {
     /// A batch
     #[arg(value_name = "A")]

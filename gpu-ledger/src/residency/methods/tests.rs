@@ -32,7 +32,7 @@ fn it_is_filled_with_the_figures_of_the_batch() {
         "n = 2 iterations of together 800.000 ms; 18 of 18 points were available. 0 of 6 passes",
         "(bootstrap, BCa, 10000 draws, seed 1)",
         "What this proves: each value of device memory was read within 201.000 ms of the instant it is drawn at, and",
-        "750.000 ms is a trade-off, not its behaviour.",
+        "750.000 ms is a trade-off, not its behaviour;",
         "age sup 201.000 ms",
         "clock CLOCK_BOOTTIME",
         "n 2",

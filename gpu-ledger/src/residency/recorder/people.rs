@@ -41,6 +41,7 @@ impl People {
     }
 
     /// Names by process events, where this process may watch them; why not, otherwise.
+    #[must_use]
     pub fn watch(clock: Clock, may_look: bool) -> (Self, Option<String>) {
         let mut people = Self::of_procfs(clock.clone(), may_look);
         if !may_look {

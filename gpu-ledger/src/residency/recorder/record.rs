@@ -45,8 +45,7 @@ pub enum OnVoid {
     Continue,
 }
 
-/// What is to be recorded.
-#[derive(Debug)]
+/// What is to be recorded. Cannot be printed: it holds the user's command as it was typed.
 pub struct RecordOptions {
     /// Each batch becomes a folder here.
     pub out: PathBuf,

@@ -40,8 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often the clocks are read, the files flushed and progress is shown.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What one iteration is to be.
-#[derive(Clone, Debug)]
+/// What one iteration is to be. Cannot be printed: it holds the user's command as it was typed.
 pub struct Plan<'options> {
     /// P, Q, cap and the rest.
     pub settings: &'options Settings,
