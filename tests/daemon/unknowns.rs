@@ -157,7 +157,7 @@ fn a_peak_of_memory_that_the_driver_does_not_give_is_unknown_with_its_reason() {
 }
 
 /// A daemon whose procfs is mounted so, with one process older than it and one younger; what it logged.
-fn under_procfs(options: &str) -> (Billed, [u32; 2], String) {
+fn under_procfs(options: &str) -> (Billed, [u32; 2], String, Sim) {
     let sim = Sim::start(&["--gpus", "1"]);
     let mut older = sim.actor("older.py");
     older.told("open 0");
@@ -170,7 +170,9 @@ fn under_procfs(options: &str) -> (Billed, [u32; 2], String) {
     let older_pid = older.pid();
     older.end();
     daemon.until_booked(2);
-    (Billed::of(&sim), [older_pid, pid], daemon.stop())
+    let (billed, log) = (Billed::of(&sim), daemon.stop());
+    // With it goes the journal, which is asked again.
+    (billed, [older_pid, pid], log, sim)
 }
 
 #[test]
@@ -180,14 +182,15 @@ fn where_procfs_hides_other_users_processes_that_is_said_with_its_remedy_and_nob
     if !can_trace(TEST) {
         return;
     }
-    let (billed, [older, younger], log) = under_procfs("hidepid=invisible");
+    let (billed, [older, younger], log, _sim) = under_procfs("hidepid=invisible");
     let told = log.lines().find(|line| line.contains("process-events-unavailable")).unwrap();
     assert!(told.contains("ERROR") && told.contains("without hidepid"), "{told}");
     billed.nameless(older, "predates-coverage");
     billed.nameless(younger, "agent-down");
     // The daemon's group is let in, as the remedy of `doctor` has it: all is seen.
     let group = crate::daemon::NOBODY;
-    let (billed, [older, younger], log) = under_procfs(&format!("hidepid=invisible,gid={group}"));
+    let (billed, [older, younger], log, _sim) =
+        under_procfs(&format!("hidepid=invisible,gid={group}"));
     assert!(!log.contains("process-events-unavailable"), "{log}");
     billed.named(older, "older.py");
     billed.named(younger, "nvsim");

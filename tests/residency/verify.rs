@@ -21,7 +21,10 @@ fn an_accepted_batch_is_status_0_and_says_what_it_proves() {
     for folder in [RECORDED, &batch] {
         let (text, status) = said(&verify(&[folder]));
         assert_eq!(status, Some(0), "{text}");
-        assert!(text.contains("does not prove: that one configuration is to be preferred to another"), "{text}");
+        assert!(
+            text.contains("does not prove: that one configuration is to be preferred to another"),
+            "{text}"
+        );
         let last = text.lines().last().unwrap();
         assert!(
             last.starts_with("GPU_LEDGER_VERDICT backend=pass data=valid reasons=none"),
