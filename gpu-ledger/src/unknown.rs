@@ -37,7 +37,7 @@ impl<T: Serialize> Serialize for Observed<T> {
     }
 }
 
-/// Makes a closed list of kebab-case words: the enum, `as_str`, `ALL`, `Display`, `Serialize`.
+/// Makes a closed list of words: the enum, `as_str`, `ALL`, `Display`, `Serialize`.
 macro_rules! closed_list {
     ($(#[$list:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$list])*
@@ -48,7 +48,7 @@ macro_rules! closed_list {
             /// Every word of the list, in the order of the documents.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The word, kebab-case, as it stands in every format.
+            /// The word, as it stands in every format.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
@@ -68,6 +68,8 @@ macro_rules! closed_list {
         }
     };
 }
+
+pub(crate) use closed_list;
 
 closed_list! {
     /// Why a settlement has no identity.

@@ -1,14 +1,13 @@
 //! Bills that the daemon reads for others: who sees what, and when they speak of.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use gpu_ledger::journal::Figures;
 use serde_json::{Value, json};
 
 use crate::asking::{
-    Asking, ONE, OTHER, ROOT, bill, booked, ledger, lines, owned, socket, statements, text, value,
+    Asking, ONE, OTHER, ROOT, answer, bill, booked, ledger, lines, owned, socket, statements, text,
+    value,
 };
 use crate::daemon::Setup;
 use crate::privilege::can_trace;
@@ -208,18 +207,7 @@ fn rules_are_replayed_through_the_daemon_and_a_user_replays_their_own() {
     let request = json!({
         "version": 1, "request": "rows", "from_ms": 0, "to_ms": u64::MAX, "why": true,
     });
-    let place = socket(&sim);
-    let asked = std::thread::spawn(move || {
-        // This thread's alone: the kernel says of a connection whose the thread was that made it.
-        let user = rustix::process::Uid::from_raw(ONE);
-        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-        let mut stream = UnixStream::connect(place).unwrap();
-        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
-        let mut lines = String::new();
-        stream.read_to_string(&mut lines).unwrap();
-        lines
-    });
-    let lines = asked.join().unwrap();
+    let lines = answer(ONE, &sim, &request);
     assert_eq!(lines.matches("\"why\":").count(), 1, "{lines}");
     assert!(lines.lines().last().unwrap().contains(&format!("\"uid\":{ONE}")), "{lines}");
     daemon.stop();

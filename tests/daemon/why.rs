@@ -1,12 +1,10 @@
 //! Why a settlement stands where it does, asked of the daemon by those who may not open its journal.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::asking::{ONE, OTHER, booked, ledger, socket, text};
+use crate::asking::{ONE, OTHER, answer, booked, ledger, socket, text};
 use crate::privilege::can_trace;
 use crate::support::Sim;
 
@@ -20,20 +18,9 @@ fn explained(output: &Output) -> Value {
     told
 }
 
-/// What the daemon answers to a line of this user's.
-fn answer(uid: u32, sim: &Sim, request: &Value) -> Value {
-    let (place, request) = (socket(sim), request.to_string());
-    let asked = std::thread::spawn(move || {
-        // This thread's alone: the kernel says of a connection whose the thread was that made it.
-        let user = rustix::process::Uid::from_raw(uid);
-        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-        let mut stream = UnixStream::connect(place).unwrap();
-        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
-        let mut lines = String::new();
-        stream.read_to_string(&mut lines).unwrap();
-        lines
-    });
-    serde_json::from_str(&asked.join().unwrap()).unwrap()
+/// What the daemon answers to a line of this user's, as the object that it is.
+fn answered(uid: u32, sim: &Sim, request: &Value) -> Value {
+    serde_json::from_str(&answer(uid, sim, request)).unwrap()
 }
 
 #[test]
@@ -91,11 +78,11 @@ fn a_user_is_told_why_of_their_own_settlements_and_nothing_of_others() {
     }
     // Nor by asking for evidence as the program does.
     let of = json!([theirs["seq"], mine["seq"]]);
-    let told = answer(ONE, &sim, &json!({ "version": 1, "request": "why", "of": of }));
+    let told = answered(ONE, &sim, &json!({ "version": 1, "request": "why", "of": of }));
     let told: Vec<&Value> = told["why"].as_array().unwrap().iter().map(|one| &one["seq"]).collect();
     assert_eq!(told, [&mine["seq"]]);
     let many: Vec<u64> = (0..101).collect();
-    let told = answer(ONE, &sim, &json!({ "version": 1, "request": "why", "of": many }));
+    let told = answered(ONE, &sim, &json!({ "version": 1, "request": "why", "of": many }));
     assert_eq!(told["error"], "of 101 settlements at once; ask for 100 at most");
     daemon.stop();
 }

@@ -1,5 +1,7 @@
 //! Bills that the daemon is asked for, by whom it may be.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -38,6 +40,22 @@ pub(crate) fn bill(uid: u32, gid: u32, words: &[&str]) -> Output {
 
 pub(crate) fn socket(sim: &Sim) -> PathBuf {
     sim.folder().join("run/daemon.sock")
+}
+
+/// What the daemon answers to a line of this user's.
+pub(crate) fn answer(uid: u32, sim: &Sim, request: &Value) -> String {
+    let (place, request) = (socket(sim), request.to_string());
+    let asked = std::thread::spawn(move || {
+        // This thread's alone: the kernel says of a connection whose the thread was that made it.
+        let user = rustix::process::Uid::from_raw(uid);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        let mut stream = UnixStream::connect(place).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut lines = String::new();
+        stream.read_to_string(&mut lines).unwrap();
+        lines
+    });
+    asked.join().unwrap()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::moment::Length;
+use crate::unknown::closed_list;
 
 /// Who was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -31,35 +32,7 @@ impl Backend {
     }
 }
 
-/// A closed list of snake_case words with `as_str`, as it stands in every file of a batch.
-macro_rules! reasons {
-    ($(#[$list:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$list])*
-        #[derive(
-            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
-        )]
-        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant,)* }
-
-        impl $name {
-            /// Every word, in the order of the documents.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The word in files.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-}
-
-reasons! {
+closed_list! {
     /// Why the backend verdict fails.
     BackendReason {
         /// A file of the batch does not say who was asked, or whether a program was run for it.
@@ -75,7 +48,7 @@ reasons! {
     }
 }
 
-reasons! {
+closed_list! {
     /// Why the data are void.
     VoidReason {
         /// A point's age was over the cap.
@@ -108,8 +81,7 @@ reasons! {
 }
 
 /// One reason, how often, and where first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Void {
     /// The word.
     pub reason: VoidReason,
@@ -221,12 +193,7 @@ impl Verdict {
     /// The exit status that says which of the two it was.
     #[must_use]
     pub const fn exit_status(&self) -> u8 {
-        match (self.backend_verdict(), self.data_verdict()) {
-            (BackendVerdict::Pass, DataVerdict::Valid) => 0,
-            (BackendVerdict::Fail, DataVerdict::Valid) => 3,
-            (BackendVerdict::Pass, DataVerdict::Void) => 4,
-            (BackendVerdict::Fail, DataVerdict::Void) => 5,
-        }
+        exit_status(!self.backend.is_empty(), !self.data.is_empty())
     }
 
     /// Adds what one iteration was void for: a reason in several is one, with the first place it held.
@@ -241,6 +208,17 @@ impl Verdict {
         }
         all.sort_unstable_by_key(|void| void.reason);
         all
+    }
+}
+
+/// The exit status of one verdict, or of all of several together.
+#[must_use]
+pub const fn exit_status(backend_fails: bool, data_are_void: bool) -> u8 {
+    match (backend_fails, data_are_void) {
+        (false, false) => 0,
+        (true, false) => 3,
+        (false, true) => 4,
+        (true, true) => 5,
     }
 }
 

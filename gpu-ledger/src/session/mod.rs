@@ -347,7 +347,7 @@ fn deliver(
 }
 
 /// The status as a shell would give it: 128 + n after signal n.
-fn exit_status_of(status: ExitStatus) -> i32 {
+pub(crate) fn exit_status_of(status: ExitStatus) -> i32 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,

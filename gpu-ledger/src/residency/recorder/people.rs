@@ -65,6 +65,12 @@ impl People {
         (people, None)
     }
 
+    /// Whether there are events to be taken.
+    #[must_use]
+    pub const fn watches_events(&self) -> bool {
+        self.observer.is_some()
+    }
+
     /// Takes the events that wait, so that the ring has room and the newest processes are known.
     pub fn advance(&mut self) {
         let Some(observer) = &mut self.observer else { return };

@@ -26,7 +26,7 @@ use crate::residency::events::Labels;
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu};
 use crate::residency::moment::Length;
 use crate::residency::settings::Settings;
-use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, or_unknown};
+use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, exit_status, or_unknown};
 use crate::unit::GpuUuid;
 use crate::unknown::{Observed, Unknown};
 
@@ -369,10 +369,5 @@ fn acceptance_line(report: &BatchReport) -> String {
 fn status(reports: &[BatchReport]) -> u8 {
     let backend = reports.iter().any(|report| !report.verdict.backend.is_empty());
     let data = reports.iter().any(|report| !report.verdict.data.is_empty());
-    match (backend, data) {
-        (false, false) => 0,
-        (true, false) => 3,
-        (false, true) => 4,
-        (true, true) => 5,
-    }
+    exit_status(backend, data)
 }

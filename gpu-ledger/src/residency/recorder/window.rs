@@ -30,7 +30,7 @@ use crate::residency::sample::Sample;
 use crate::residency::settings::Settings;
 use crate::residency::verdict::Backend;
 use crate::session::interrupts::Interrupts;
-use crate::session::launch;
+use crate::session::{exit_status_of, launch};
 use crate::unit::{BootNs, GpuUuid};
 
 /// What probes have told and nobody has written yet; more would be a writer that stands still.
@@ -310,7 +310,7 @@ impl Window<'_> {
                     self.flush();
                     progress.show(self.plan.clock.boot());
                 }
-                _ = drain.tick() => self.people.advance(),
+                _ = drain.tick(), if self.people.watches_events() => self.people.advance(),
                 _ = pace.tick() => {
                     self.note_stuck();
                     if self.is_patience_over() {
@@ -408,7 +408,7 @@ impl Window<'_> {
         let Some(child) = &mut self.child else { return Ok(()) };
         let Some(status) = child.try_wait()? else { return Ok(()) };
         self.child = None;
-        self.command_status = status.code().or(status.signal().map(|signal| 128 + signal));
+        self.command_status = Some(exit_status_of(status));
         let at_ns = self.plan.clock.boot();
         for lane in &mut self.lanes {
             let (status, signal) = (status.code(), status.signal());
@@ -491,7 +491,7 @@ impl Window<'_> {
         }
         while let Some(child) = &mut self.child {
             if let Some(status) = child.try_wait()? {
-                self.command_status = status.code().or(status.signal().map(|signal| 128 + signal));
+                self.command_status = Some(exit_status_of(status));
                 self.child = None;
                 break;
             }

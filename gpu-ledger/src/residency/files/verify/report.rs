@@ -8,7 +8,7 @@ use crate::residency::claims::Claims;
 use crate::residency::files::Labels;
 use crate::residency::moment::Length;
 use crate::residency::verdict::{
-    BackendReason, BackendVerdict, DataVerdict, Verdict, VerdictLine, Void,
+    self, BackendReason, BackendVerdict, DataVerdict, Verdict, VerdictLine, Void,
 };
 
 /// The format of a report.
@@ -140,10 +140,8 @@ impl VerifyReport {
 #[must_use]
 pub fn exit_status(reports: &[VerifyReport]) -> u8 {
     let is = |status: &[u8]| reports.iter().any(|report| status.contains(&report.exit_status()));
-    match (is(&[3, 5]), is(&[4, 5])) {
-        (true, true) => 5,
-        (false, true) => 4,
-        (true, false) => 3,
-        (false, false) => u8::from(is(&[1])),
+    match verdict::exit_status(is(&[3, 5]), is(&[4, 5])) {
+        0 => u8::from(is(&[1])),
+        status => status,
     }
 }
