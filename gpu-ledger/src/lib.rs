@@ -14,6 +14,7 @@
 //! |---|---|---|
 //! | [`unit`], [`unknown`] | units as types; known, or unknown with a reason | nothing |
 //! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
+//! | `adjtimex` | whether somebody keeps the wall clock right | adjtimex(2) |
 //! | [`coverage`] | when and what could be seen | nothing |
 //! | [`argv`] | how much of a command line is kept, and no secret of it | nothing |
 //! | [`escape`] | strangers' bytes, made safe to print | nothing |
@@ -59,6 +60,7 @@
 extern crate self as gpu_ledger;
 
 pub mod accounting;
+mod adjtimex;
 pub mod argv;
 pub mod attribution;
 pub mod bill;

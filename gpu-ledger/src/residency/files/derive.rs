@@ -65,6 +65,8 @@ pub struct Derived {
     pub command: Option<CommandStatus>,
     /// What the clocks showed last.
     pub last_anchor: Option<WallAnchor>,
+    /// What the wall clock showed at T0, by the last reading of the clocks before it.
+    pub t0_wall: Option<WallUs>,
     /// What the window is void for; empty: nothing.
     pub voids: Vec<Void>,
     /// The file of samples.
@@ -158,6 +160,9 @@ struct Facts {
     /// The last anchor not after T0, until one comes after it.
     before: Option<(BootNs, u64, WallUs)>,
     last_anchor: Option<WallAnchor>,
+    t0_wall: Option<WallUs>,
+    /// CPU time of the recorder when it was told first, and last.
+    recorder_cpu: Option<((BootNs, u64), (BootNs, u64))>,
     is_beginning_covered: bool,
     is_end_covered: bool,
     is_over: bool,
@@ -258,6 +263,11 @@ impl Facts {
             Event::Anchor { boot_ns, mono_ns, wall_us } => {
                 self.anchor((boot_ns, mono_ns, wall_us), window);
             }
+            Event::RecorderCpu { at_ns, cpu_ns } => {
+                let told = (at_ns, cpu_ns);
+                self.recorder_cpu =
+                    Some((self.recorder_cpu.map_or(told, |(first, _)| first), told));
+            }
             Event::End { .. } => self.is_over = true,
             // Rows of processes and phases are for those who draw; a stuck probe is in the last row.
             Event::Cpu { .. }
@@ -279,6 +289,9 @@ impl Facts {
         match window {
             Some((t0, end)) if boottime_ns > t0 => {
                 if let Some(before) = self.before.take() {
+                    let (boot, _, wall) = before;
+                    self.t0_wall =
+                        t0.since(boot).map(|ns| WallUs(wall.0.saturating_add(ns / 1_000)));
                     fold(before);
                     self.is_beginning_covered = true;
                 }
@@ -289,6 +302,14 @@ impl Facts {
             }
             _ => self.before = Some(anchor),
         }
+    }
+
+    /// What recording took of one core, in millionths.
+    fn recorder_cpu_ppm(&self) -> Option<u64> {
+        let ((from, before), (to, after)) = self.recorder_cpu?;
+        let (passed, used) = (to.since(from)?, after.checked_sub(before)?);
+        let ppm = u128::from(used).saturating_mul(1_000_000).checked_div(u128::from(passed))?;
+        u64::try_from(ppm).ok()
     }
 
     fn share(&mut self, j: u64, is_read: bool, share: CpuPoint) {
@@ -330,6 +351,7 @@ impl Told {
         let is_uncovered = self.has_window && !is_covered;
         figures.wall_clock_step_ms = figures.wall_clock_step_ms.filter(|_| is_covered);
         figures.suspend_ms = figures.suspend_ms.filter(|_| is_covered);
+        figures.recorder_cpu_ppm = facts.recorder_cpu_ppm();
         let torn = [&samples.torn, &events.torn].into_iter().flatten().count();
         let holes = [is_uncovered, facts.begin.is_none()].into_iter().filter(|hole| *hole).count();
         let count = u64::try_from(torn.saturating_add(holes)).unwrap_or(u64::MAX);
@@ -350,6 +372,7 @@ impl Told {
             cpu: facts.figures,
             command: facts.command,
             last_anchor: facts.last_anchor,
+            t0_wall: facts.t0_wall,
             voids: Verdict::merged([voids]),
             samples,
             events,

@@ -113,6 +113,8 @@ impl Instrument for Gauges<'_> {
             },
             |memory| memory.is_possible(),
         );
+        // How long each call took is in its bracket.
+        drop(self.calls.take_stalled());
         Fields {
             utilization: Some(utilization),
             power: Some(power),
