@@ -36,6 +36,7 @@
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`residency`] | curves that prove how near each number was to its moment; books nothing | `files`: a batch's folder |
 //! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | `tables` | tables as Parquet | what they are written into |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
@@ -97,5 +98,7 @@ pub mod settlement;
 #[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
 mod support;
 pub mod survey;
+#[cfg(feature = "parquet")]
+mod tables;
 pub mod unit;
 pub mod unknown;
