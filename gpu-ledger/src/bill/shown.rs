@@ -67,14 +67,14 @@ impl Shown {
 
     /// Of all names on a page, of which some are of accounts, that were named by something.
     pub fn of_accounts<'n>(names: impl IntoIterator<Item = (&'n str, Option<NamedBy>)>) -> Self {
-        let mut named: BTreeMap<&str, BTreeSet<NamedBy>> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, BTreeSet<NamedBy>> = BTreeMap::new();
         for (name, named_by) in names {
-            named.entry(name).or_default().extend(named_by);
+            by_name.entry(name).or_default().extend(named_by);
         }
-        let alike = named.iter().filter(|(_, by)| by.len() > 1);
+        let alike = by_name.iter().filter(|(_, by)| by.len() > 1);
         let marked: Vec<String> =
             alike.clone().flat_map(|(name, by)| by.iter().map(|by| marked(name, *by))).collect();
-        let all = named.keys().copied().chain(marked.iter().map(String::as_str));
+        let all = by_name.keys().copied().chain(marked.iter().map(String::as_str));
         Self { alike: alike.map(|(name, _)| (*name).to_owned()).collect(), ..Self::of(all) }
     }
 

@@ -461,7 +461,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
     let processes = table::csv(&by_process, false).unwrap();
     assert_eq!(read(&processes), (24, settled + open + rowless));
     let llama = processes.lines().find(|line| line.contains(",llama-server,")).unwrap();
-    assert!(llama.starts_with(",open,llama-server,GPU-0a2b3c4d-"), "{llama}");
+    assert!(llama.starts_with(",open,llama-server,program,GPU-0a2b3c4d-"), "{llama}");
     let accrued = by_process.open[0].accrued_ms.unwrap().0;
     assert!(llama.contains(&format!(",2488,{},,{accrued},", (DAY_MS + HOUR) * 1_000)), "{llama}");
     let hidden = processes.lines().find(|line| line.contains(",4200,")).unwrap();
