@@ -139,7 +139,7 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
     let (own, unquoted) = (bare(word), word.strip_prefix('\'').map(bare));
     let mut found = by(&|name| {
         let name_bytes = bare(name);
-        name_bytes == own
+        (name_bytes == own && !own.is_empty())
             || is_short(name, word)
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
