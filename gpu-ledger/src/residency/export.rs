@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use super::files::{CurvePoint, FilesError, derive};
+use super::files::{CurvePoint, FilesError, Walked, walk_proven};
 use super::moment::Length;
 use super::reading::{Read, ReadIteration};
 use super::sample::{Fields, Reading};
@@ -60,9 +60,9 @@ pub fn timeline<W: Write + Send>(
     let mut table = Table::new(out, "timeline", &COLUMNS, facts(read, one))?;
     let t0 = one.derived.figures.t0_boottime_ns;
     let mut failure = None;
-    derive(&one.folder, &read.facts.settings, |at| {
-        let from_t0 = t0.and_then(|t0| at.point.t.since(t0));
-        if failure.is_none() {
+    walk_proven(&one.folder, &read.facts.settings, |walked| {
+        if let (Walked::Point(at), None) = (walked, &failure) {
+            let from_t0 = t0.and_then(|t0| at.point.t.since(t0));
             failure = table.row(&row(at, from_t0)).err();
         }
         Ok(())
@@ -186,7 +186,8 @@ mod tests {
             stalled.chain([vec![1; 4]]).map(|pass| pass.try_into().unwrap()).collect();
         for (latencies, verdict) in [(vec![[1, 1, 1, 1]], "valid"), (stalled, "void")] {
             let folder = tempfile::tempdir().unwrap();
-            let recipe = Recipe { windows: vec![latencies], ..Recipe::default() };
+            let recipe =
+                Recipe { duration_ms: 4_000, windows: vec![latencies], ..Recipe::default() };
             let report = made::batch(folder.path(), &recipe);
             let read = Read::of(&report.folder).unwrap();
             let bytes = timeline(&read, &read.iterations[0], Vec::new()).unwrap();

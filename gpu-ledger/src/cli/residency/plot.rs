@@ -8,13 +8,11 @@ use clap::Args;
 use super::EXIT_STATUS;
 use crate::cli::print;
 use crate::rendering::rfc3339;
-use crate::residency::events::Event;
-use crate::residency::files::{EVENTS, Rows, SAMPLES, SUMS, derive, sha256_file};
+use crate::residency::files::{SUMS, Walked, events_beside_points, sha256_file, walk_proven};
 use crate::residency::plot::{
     Curve, CurveFold, Facts, Format, Iteration, Picture, PlotError, ShowVoid, Theme, write,
 };
 use crate::residency::reading::{Read, ReadIteration};
-use crate::residency::sample::Sample;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_STATUS)]
@@ -127,17 +125,15 @@ fn iteration(one: &ReadIteration) -> anyhow::Result<Iteration> {
 fn curve(read: &Read, one: &ReadIteration) -> anyhow::Result<Option<Curve>> {
     let settings = &read.facts.settings;
     let Some(mut fold) = CurveFold::of(&one.derived.figures, settings) else { return Ok(None) };
-    for event in Rows::<Event>::open(&one.folder.join(EVENTS))? {
-        fold.event(&event?);
-    }
+    events_beside_points(&one.folder, |event| fold.event(event))?;
     for (at, name) in &read.marks {
         fold.phase(*at, name.clone());
     }
-    for sample in Rows::<Sample>::open(&one.folder.join(SAMPLES))? {
-        fold.sample(&sample?);
-    }
-    derive(&one.folder, settings, |point| {
-        fold.point(point.point, point.cpu);
+    walk_proven(&one.folder, settings, |walked| {
+        match walked {
+            Walked::Sample(sample) => fold.sample(sample),
+            Walked::Point(at) => fold.point(at.point, at.cpu),
+        }
         Ok(())
     })?;
     Ok(Some(fold.finish()))

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::FilesError;
-use super::rows::{Rows, RowsRead, last};
+use super::rows::{BesidePoints, Rows, RowsRead, last};
 use super::seed::Seed;
 use super::{EVENTS, Labels, SAMPLES, WallAnchor};
 use crate::residency::events::{ClockFold, CpuFold, CpuInvalid, CpuPoint, Event};
@@ -75,11 +75,53 @@ pub struct Derived {
     pub events: RowsRead,
 }
 
+/// What a walk over raw rows comes by.
+#[derive(Clone, Copy, Debug)]
+pub enum Walked<'walk> {
+    /// A sample, before the points that it decides.
+    Sample(&'walk Sample),
+    /// A point.
+    Point(&'walk CurvePoint<'walk>),
+}
+
 /// Walks the raw rows of a window's folder, and gives each point to `emit`.
 pub fn derive(
     folder: &Path,
     settings: &Settings,
     mut emit: impl FnMut(&CurvePoint<'_>) -> Result<(), FilesError>,
+) -> Result<Derived, FilesError> {
+    walk(folder, settings, (Rows::open, Rows::open), |walked| match walked {
+        Walked::Sample(_) => Ok(()),
+        Walked::Point(point) => emit(point),
+    })
+}
+
+/// Walks the raw rows of a window of a batch that was proven, for whoever draws it or computes with it.
+pub fn walk_proven(
+    folder: &Path,
+    settings: &Settings,
+    emit: impl FnMut(Walked<'_>) -> Result<(), FilesError>,
+) -> Result<(), FilesError> {
+    walk(folder, settings, (Rows::of_proven, Rows::of_proven), emit).map(drop)
+}
+
+/// Events of a window of a batch that was proven, but for those of its points.
+pub fn events_beside_points(folder: &Path, mut emit: impl FnMut(&Event)) -> Result<(), FilesError> {
+    let mut rows = Rows::<BesidePoints>::of_proven(&folder.join(EVENTS))?;
+    while let Some(BesidePoints(event)) = rows.row()? {
+        event.iter().for_each(&mut emit);
+    }
+    Ok(())
+}
+
+/// How a file of rows is opened.
+type Open<T> = fn(&Path) -> Result<Rows<T>, FilesError>;
+
+fn walk(
+    folder: &Path,
+    settings: &Settings,
+    (open_samples, open_events): (Open<Sample>, Open<Event>),
+    mut emit: impl FnMut(Walked<'_>) -> Result<(), FilesError>,
 ) -> Result<Derived, FilesError> {
     let (samples, events) = (folder.join(SAMPLES), folder.join(EVENTS));
     let end = match last::<Event>(&events)? {
@@ -94,27 +136,37 @@ pub fn derive(
         Some((_, duration)) => duration,
         None => until_the_last_sample(&samples)?,
     };
-    let mut beside = Beside::open(&events, settings, duration, end.map(|(ending, _)| ending.at))?;
+    let mut beside =
+        Beside::new(open_events(&events)?, settings, duration, end.map(|(ending, _)| ending.at));
     let mut tally = Tally::new(settings, duration);
     let mut failure = None;
-    let mut step = |point: &Point<'_>, failure: &mut Option<FilesError>| {
-        if failure.is_none() {
-            let stepped = beside.at(point).and_then(|cpu| emit(&CurvePoint { point, cpu }));
-            *failure = stepped.err();
-        }
-    };
-    let mut rows = Rows::<Sample>::open(&samples)?;
+    let mut rows = open_samples(&samples)?;
     while let Some(sample) = rows.row()? {
-        tally.sample(sample, |point| step(point, &mut failure));
+        emit(Walked::Sample(&sample))?;
+        tally.sample(sample, |point| step(point, &mut beside, &mut emit, &mut failure));
         failure.take().map_or(Ok(()), Err)?;
     }
-    tally.rest(|point| step(point, &mut failure));
+    tally.rest(|point| step(point, &mut beside, &mut emit, &mut failure));
     failure.map_or(Ok(()), Err)?;
     let samples = rows.finish()?;
     let beside = beside.finish()?;
     let ending = end.map(|(ending, _)| ending);
     let (figures, voids) = tally.finish(ending, &beside.clocks, |_| {});
     Ok(beside.derived(figures, voids, samples))
+}
+
+/// The next point, unless an earlier one failed.
+fn step(
+    point: &Point<'_>,
+    beside: &mut Beside<'_>,
+    emit: &mut impl FnMut(Walked<'_>) -> Result<(), FilesError>,
+    failure: &mut Option<FilesError>,
+) {
+    if failure.is_none() {
+        let stepped =
+            beside.at(point).and_then(|cpu| emit(Walked::Point(&CurvePoint { point, cpu })));
+        *failure = stepped.err();
+    }
 }
 
 /// How long a window was that has no end: as far as samples reach.
@@ -181,16 +233,15 @@ struct Told {
 }
 
 impl<'settings> Beside<'settings> {
-    fn open(
-        path: &Path,
+    fn new(
+        rows: Rows<Event>,
         settings: &'settings Settings,
         duration: Option<Length>,
         decided: Option<BootNs>,
-    ) -> Result<Self, FilesError> {
-        let rows = Rows::open(path)?;
+    ) -> Self {
         let (cpu, facts) = (CpuFold::default(), Facts::default());
         let (window, next, last_j) = (None, None, None);
-        Ok(Self { rows, settings, duration, decided, window, cpu, next, last_j, facts })
+        Self { rows, settings, duration, decided, window, cpu, next, last_j, facts }
     }
 
     /// The processor's share at a point; points come in their order.
