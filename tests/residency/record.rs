@@ -22,7 +22,9 @@ fn t19_the_acceptance_run_has_all_its_points_and_a_simulation_never_passes() {
     assert_eq!((&found["data_verdict"], &found["as_recorded"]), (&"valid".into(), &true.into()));
     assert_eq!(found["backend_verdict"], "fail");
     // Nothing of it stands for later batches.
-    assert_eq!(json(&batch.join("manifest.json"))["harness_verified"], false);
+    let manifest = json(&batch.join("manifest.json"));
+    assert_eq!(manifest["harness_verified"], false);
+    assert!(manifest["nvml_version"].as_str().is_some_and(|version| !version.is_empty()));
 }
 
 #[test]

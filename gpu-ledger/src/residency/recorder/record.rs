@@ -93,6 +93,7 @@ struct Asked {
 struct Door {
     library: Arc<Library>,
     facts: DriverFacts,
+    nvml_version: Option<String>,
     gpus: Vec<Gpu>,
 }
 
@@ -114,7 +115,8 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
     let verifications = Verifications::at(options.verifications.clone());
     let mut batches = Vec::new();
     for gpu in &gpus {
-        let manifest = manifest(&options, &door.facts, gpu, &harness, &verifications);
+        let mut manifest = manifest(&options, &door.facts, gpu, &harness, &verifications);
+        manifest.nvml_version.clone_from(&door.nvml_version);
         batches.push(Batch::create(&options.out, manifest)?);
     }
     if let Some(user) = &options.run_as {
@@ -168,15 +170,16 @@ async fn open(options: &RecordOptions) -> Result<Door, Unknown> {
             Ok(gpu) => asked(&gpu, calls, &clock),
             Err(_) => Asked { power_limit_mw: None, timestamps: TimestampDomain::Unknown },
         };
-        gpus.iter().map(of).collect::<Vec<Asked>>()
+        let asked: Vec<Asked> = gpus.iter().map(of).collect();
+        (library.nvml_version(calls).ok(), asked)
     };
-    let ((library, facts, gpus), asked) = open_library(&driver, asked).await?;
+    let ((library, facts, gpus), (nvml_version, asked)) = open_library(&driver, asked).await?;
     for unknown in &facts.unknowns {
         complain(&format!("a GPU is left out: {unknown}"));
     }
     let gpus = gpus.into_iter().zip(asked);
     let gpus = gpus.map(|(facts, asked)| Gpu { facts, asked }).collect();
-    Ok(Door { library: Arc::new(library), facts, gpus })
+    Ok(Door { library: Arc::new(library), facts, nvml_version, gpus })
 }
 
 fn asked(gpu: &GpuHandle<'_>, calls: &mut Calls, clock: &Clock) -> Asked {
