@@ -50,7 +50,11 @@ impl Sort {
                 Self::Bare | Self::Authorization => !values::is_count(value),
                 Self::Material => !values::is_path(value) && !values::is_count(value),
                 Self::Key => values::is_random(value) || values::is_tangled(value),
-                Self::Alone => values::is_random(value) && values::is_tangled(value),
+                // A1111's `--ngrok V:user:password`, too.
+                Self::Alone => {
+                    let key = value.split(|byte| *byte == b':').next().unwrap_or_default();
+                    values::is_random(key) && values::is_tangled(key)
+                }
                 Self::Login => {
                     is_pair(value)
                         || values::is_random(value)
@@ -109,7 +113,7 @@ const PASSWORDS: &str = "password passwords passwd passphrase passcode passwort 
     adminpass smtppass mailpass ftppass httppass sudopass becomepass proxypass sshpass mypass tlspass authpass \
     loginpass apikey apikeys apitoken apitokens authtoken authtokens accesstoken accesstokens refreshtoken \
     sessiontoken securitytoken bearertoken hubtoken hftoken githubtoken gitlabtoken bottoken secrettoken privatetoken \
-    jwttoken tokensecret sastoken registrationtoken jointoken webhooktoken personalaccesstoken bearer oauth2bearer \
+    jwttoken tokensecret sastoken registrationtoken jointoken webhooktoken personalaccesstoken p2ptoken bearer oauth2bearer \
     oauthbearer jwt secretkey accesskey accesskeys accountkey sharedkey storagekey subscriptionkey masterkey authkey \
     applicationkey appkey adminkey adminkeys servicekey servicerolekey functionskey consumerkey stripekey openaikey \
     encryptionkey encryptkey decryptionkey cryptokey signingkey signkey hmackey unsealkey presharedkey psk sessionkey \
@@ -153,7 +157,7 @@ const ABOUT: &str = "file files path dir id ids name names type url uri env var 
     passwordeval";
 /// A code that is a secret has one of these before it.
 const CODES: &str =
-    "mfa otp totp 2fa pin sms verification security activation factor time backup recovery";
+    "mfa otp totp 2fa pin sms token verification security activation factor time backup recovery";
 /// What is not the secret of an account, inside of a thing that is for secrets.
 const PLAIN: &str = "type name names user username users login id ids url uri urls host hostname port path paths file files \
     email mail realm kind mode method scheme provider region alg algorithm expires expiry enabled version api apiversion \
@@ -249,7 +253,11 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
 /// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
 pub(super) fn sort_of_option(name: &[u8]) -> Option<Sort> {
     let is_alone = |compact: &str| compact == "key" || has(SERVICES, compact);
-    sort(name).or_else(|| is_alone(&compact(tail(name))).then_some(Sort::Alone))
+    sort(name).or_else(|| match compact(tail(name)).as_str() {
+        // `-hft V` of llama.cpp's programs (common/arg.cpp).
+        "hft" => Some(Sort::Material),
+        name => is_alone(name).then_some(Sort::Alone),
+    })
 }
 
 /// What kind of secrets a list or an object of this name holds, which may be others than one value under it is.
@@ -284,6 +292,12 @@ pub(super) fn is_setter(name: &[u8]) -> bool {
     first.is_some_and(|first| {
         has("set with use add auth change update reset password passwd", &first)
     })
+}
+
+/// The same of a switch that takes a value in some programs: `--use_auth_token V`.
+pub(super) fn sort_of_switch(name: &[u8]) -> Option<Sort> {
+    let is_use = parts(tail(name)).first().is_some_and(|first| first == "use");
+    sort(name).filter(|_| is_use).map(|_| Sort::Alone)
 }
 
 /// Whether an option of this name takes no value in the word after it.

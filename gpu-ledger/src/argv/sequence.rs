@@ -80,19 +80,22 @@ fn before_value(
     if is_alone && dashes == 0 {
         let is_marked = context.takes_settings() && setting(piece, next, depth, marks)
             || depth == 0 && bare_name(word, next, marks)
-            || depth > 0 && is_variable(pieces, place) && setting(piece, next, depth, marks);
+            || is_variable(pieces, place, depth) && setting(piece, next, depth, marks);
         if is_marked {
             return 2;
         }
     }
-    let is_option =
-        (1..=2).contains(&dashes) && !names::is_switch(word) && !context.is_switch(piece.text);
-    if is_option && is_alone && containers::whole(next, word, marks) {
+    let is_option = (1..=2).contains(&dashes) && !context.is_switch(piece.text);
+    let is_switch = is_option && names::is_switch(word);
+    if is_option && !is_switch && is_alone && containers::whole(next, word, marks) {
         return 2;
     }
     let sign = piece.text.get(name.end..).unwrap_or_default();
-    let sort = if is_option { names::sort_of_option(word) } else { names::sort(word) };
-    let sort = sort.filter(|_| is_option || dashes == 0 && depth == 0);
+    let sort = match (is_option, is_switch) {
+        (true, true) => names::sort_of_switch(word),
+        (true, false) => names::sort_of_option(word),
+        (false, _) => names::sort(word).filter(|_| dashes == 0 && depth == 0),
+    };
     if let Some(sort) = sort.filter(|_| matches!(sign, b"" | b"=" | b":")) {
         let after = pieces.get(place.saturating_add(2));
         return apart(sign, dashes == 0, next, after, |value_piece| {
@@ -134,10 +137,13 @@ fn apart<'a>(
     if value(&secret) { words } else { 0 }
 }
 
-/// `set -x NAME V` of fish and `setenv NAME V` of csh.
-fn is_variable(pieces: &[Piece<'_>], place: usize) -> bool {
+/// `-genv NAME V` of MPICH's mpiexec; in a script `set -x NAME V` of fish and `setenv NAME V` of csh.
+fn is_variable(pieces: &[Piece<'_>], place: usize, depth: usize) -> bool {
     let mut before = pieces.get(..place).unwrap_or_default().iter().map(|piece| piece.text);
-    match before.next() {
+    if before.clone().next_back().is_some_and(|word| matches!(word, b"-genv" | b"-env")) {
+        return true;
+    }
+    match before.next().filter(|_| depth > 0) {
         Some(b"setenv") => place == 1,
         Some(b"set") => (2..=4).contains(&place) && before.all(|word| word.starts_with(b"-")),
         _ => false,
@@ -162,9 +168,20 @@ fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mu
     {
         return place;
     }
+    // `--secrets NAME=V IMAGE`: what follows is of the same form.
+    let first = pieces.get(from.saturating_sub(1)).map_or(b"".as_slice(), |piece| piece.text);
+    let is_named = first.contains(&b'=');
+    // The name of a variable that is handed on: `--secrets HF_TOKEN IMAGE`.
+    let of_variable = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
+    if first.contains(&b'_') && first.iter().all(of_variable) {
+        return place;
+    }
     let is_value = |piece: &&Piece<'_>| {
         let is_key = is_plural || values::is_made(piece.text) && !piece.text.contains(&b'/');
-        is_key && !values::is_option(piece.text) && !values::is_path(piece.text)
+        is_key
+            && piece.text.contains(&b'=') >= is_named
+            && !values::is_option(piece.text)
+            && !values::is_path(piece.text)
     };
     while let Some(piece) = pieces.get(place).filter(is_value) {
         if !values::says_nothing(piece.text) {
