@@ -10,6 +10,7 @@
 //! `NESTING_MAX` deep: written by hand and not as regular expressions, since a cut secret at the end of a
 //! capture is shorter than any form of it.
 
+mod abbreviated;
 mod containers;
 mod fields;
 mod lists;

@@ -1,6 +1,6 @@
 //! Names of options, variables, headers and fields: which of them hold a secret.
 
-use super::values;
+use super::{abbreviated, values};
 
 /// What kind of secret a name is for, and with it which values are none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub(super) enum Sort {
     Initials,
     /// `login`: `user:password`, or a user.
     Pair,
+    /// `--tok`: a token, or a tokenizer, which has the name of a model or of a file.
+    Cut,
 }
 
 impl Sort {
@@ -62,6 +64,7 @@ impl Sort {
                         || values::is_tangled(value)
                 }
                 Self::Pair => is_pair(value),
+                Self::Cut => values::is_tangled(value) || values::is_unlike_names(value),
                 Self::Cookie | Self::Cookies => {
                     values::looked(value).contains(&b'=') || values::is_made(value)
                 }
@@ -253,11 +256,13 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
 /// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
 pub(super) fn sort_of_option(name: &[u8]) -> Option<Sort> {
     let is_alone = |compact: &str| compact == "key" || has(SERVICES, compact);
-    sort(name).or_else(|| match compact(tail(name)).as_str() {
-        // `-hft V` of llama.cpp's programs (common/arg.cpp).
-        "hft" => Some(Sort::Material),
-        name => is_alone(name).then_some(Sort::Alone),
-    })
+    sort(name)
+        .or_else(|| match compact(tail(name)).as_str() {
+            // `-hft V` of llama.cpp's programs (common/arg.cpp).
+            "hft" => Some(Sort::Material),
+            name => is_alone(name).then_some(Sort::Alone),
+        })
+        .or_else(|| abbreviated::sort(tail(name)))
 }
 
 /// What kind of secrets a list or an object of this name holds, which may be others than one value under it is.
@@ -342,7 +347,7 @@ fn is_candidate(compact: &str) -> bool {
 }
 
 /// Its parts in lower case: between separators, and where a capital follows a small letter.
-fn parts(name: &[u8]) -> Vec<String> {
+pub(super) fn parts(name: &[u8]) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut part = String::new();
     let mut previous = b'-';

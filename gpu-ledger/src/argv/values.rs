@@ -193,6 +193,18 @@ pub(super) fn is_tangled(value: &[u8]) -> bool {
         && value.split(|byte| !byte.is_ascii_alphanumeric()).any(is_knot)
 }
 
+/// Whether signs stand among its letters and digits that no model, file, version or list has in its name: `Zq7#x9`.
+pub(super) fn is_unlike_names(value: &[u8]) -> bool {
+    const LEAST: usize = 6;
+    let value = looked(value);
+    let has = |of: fn(&u8) -> bool| value.iter().any(of);
+    value.len() >= LEAST
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && has(|byte| b"#$%^&*!+~?".contains(byte))
+        && !has(|byte| byte.is_ascii_whitespace() || b":@/,;<>[]{}()|".contains(byte))
+}
+
 /// Whether it is in groups of capitals and digits, as licences are: `A1B2-C3D4-E5F6`.
 pub(super) fn is_serial(value: &[u8]) -> bool {
     const GROUPS_MIN: usize = 3;
