@@ -12,6 +12,7 @@
 
 mod abbreviated;
 mod containers;
+mod decoded;
 mod fields;
 mod lists;
 mod literals;

@@ -294,6 +294,7 @@ fn nested(piece: &Piece<'_>, depth: usize, marks: &mut Marks) {
     }
     for one in &commands {
         command(&one.words, depth.saturating_add(1), marks);
+        one.plainly(marks, |words, marks| command(words, depth.saturating_add(1), marks));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::decoded::Decoded;
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
 use super::{text, values};
@@ -9,6 +10,8 @@ use super::{text, values};
 /// One command of a text.
 pub(super) struct Command<'a> {
     pub(super) words: Vec<Piece<'a>>,
+    /// The same with their quotes.
+    raw: Vec<Piece<'a>>,
     /// The byte that ended it; a line's end where the text ends.
     end: u8,
 }
@@ -25,7 +28,8 @@ impl<'a> Command<'a> {
     /// The commands of a piece.
     pub(super) fn all(piece: &Piece<'a>) -> Vec<Self> {
         let command = |(words, end): (Vec<Range<usize>>, u8)| Command {
-            words: words.iter().map(|range| piece.part(range)).collect(),
+            words: words.iter().map(|range| piece.part(&bare(piece.text, range))).collect(),
+            raw: words.iter().map(|range| piece.part(range)).collect(),
             end,
         };
         split(piece.text).into_iter().map(command).collect()
@@ -55,6 +59,25 @@ impl<'a> Command<'a> {
         self.words.iter().any(is_taker)
             || programs.any(|piece| READERS.contains(&piece.text))
             || self.first() == b"read" && reads()
+    }
+
+    /// Looks with `look` at its words as a shell would have them, where that is more than leaving out the quotes that
+    /// enclose a word: `--"token" V`, `--to\\ken V`.
+    pub(super) fn plainly(&self, marks: &mut Marks, look: impl FnOnce(&[Piece<'_>], &mut Marks)) {
+        let is_quoted =
+            |piece: &&Piece<'_>| piece.text.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\'));
+        if !self.words.iter().any(|piece| is_quoted(&piece)) {
+            return;
+        }
+        let plain: Vec<Decoded> =
+            self.raw.iter().map(|piece| Decoded::of_shell(piece.text)).collect();
+        let texts: Vec<&[u8]> = plain.iter().map(|word| word.text.as_slice()).collect();
+        let is_cut = self.raw.last().is_some_and(|piece| piece.is_cut);
+        let mut found = Marks::of(&texts);
+        look(&Piece::all(&texts, is_cut), &mut found);
+        for (place, (word, piece)) in plain.iter().zip(&self.raw).enumerate() {
+            word.mark_back(piece, found.of_word(place), marks);
+        }
     }
 
     /// Marks what it prints, where it is a command that does.
@@ -183,8 +206,7 @@ pub(super) fn put_in(piece: &Piece<'_>, marks: &mut Marks) {
     }
 }
 
-/// The commands of a text and their words, about as a shell would have them: quotes that enclose a whole word are
-/// left out of it, and what a pipe, a semicolon, a bracket, a backtick or a line's end separates is another command.
+/// The commands of a text and their words, about as a shell would have them, with their quotes: what a pipe, a semicolon, a bracket, a backtick or a line's end separates is another command.
 fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
     let mut commands = Vec::new();
     let mut words: Vec<Range<usize>> = Vec::new();
@@ -206,7 +228,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
             (Some(b'\''), _) => {}
             (None, b'\\') if goes_on => {
                 is_escaped = true;
-                words.extend(begun.take().map(|from| bare(text, from..place)));
+                words.extend(begun.take().map(|from| from..place));
             }
             (_, b'\\') => {
                 is_escaped = true;
@@ -220,7 +242,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
                 begun = begun.or(Some(place));
             }
             (None, _) if ends_command || byte.is_ascii_whitespace() => {
-                words.extend(begun.take().map(|from| bare(text, from..place)));
+                words.extend(begun.take().map(|from| from..place));
                 if ends_command && !words.is_empty() {
                     commands.push((std::mem::take(&mut words), *byte));
                 }
@@ -228,7 +250,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
             (None, _) => begun = begun.or(Some(place)),
         }
     }
-    words.extend(begun.map(|from| bare(text, from..text.len())));
+    words.extend(begun.map(|from| from..text.len()));
     if !words.is_empty() {
         commands.push((words, b'\n'));
     }
@@ -236,7 +258,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
 }
 
 /// A word without the quotes that enclose it.
-fn bare(text: &[u8], word: Range<usize>) -> Range<usize> {
+fn bare(text: &[u8], word: &Range<usize>) -> Range<usize> {
     let bytes = text.get(word.clone()).unwrap_or_default();
     // A quote of a text in a text opens further in.
     let inner = match bytes {

@@ -71,6 +71,11 @@ pub(super) fn scheme_of(value: &[u8]) -> usize {
 
 /// Everything that is found without knowing where the word stands.
 pub(super) fn flat(piece: &Piece<'_>, marks: &mut Marks) {
+    plain(piece, marks);
+    super::decoded::each(piece, marks, plain);
+}
+
+fn plain(piece: &Piece<'_>, marks: &mut Marks) {
     super::tokens::mark(piece, marks);
     super::urls::mark(piece, marks);
     super::pem::mark(piece, marks);

@@ -26,6 +26,17 @@ pub(super) fn says_nothing(value: &[u8]) -> bool {
         || value.iter().all(|byte| *byte == b'*')
         || enclosed(b"<", b">")
         || enclosed(b"{{", b"}}")
+        || is_format(value)
+}
+
+/// Whether something else is put in there: `%s`, `%5d`.
+fn is_format(value: &[u8]) -> bool {
+    match value {
+        [b'%', digits @ .., b's' | b'd' | b'r' | b'v' | b'q'] => {
+            digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
+    }
 }
 
 /// Whether it is a number that counts something.
