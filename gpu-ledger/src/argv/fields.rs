@@ -22,6 +22,8 @@ pub(super) struct Fields<'a, 'm> {
     pub(super) call: usize,
     /// A call that is given a name and then a value has not ended: `setdefault("HF_TOKEN", V)`.
     pub(super) setter: bool,
+    /// A parser is told of an option for a secret, and may be told what else it is: `("--token", default=V)`.
+    optional: bool,
     /// Up to where lists and objects have been looked at, with all that is in them.
     pub(super) contained: usize,
     /// Where the values without quotes, and those of headers, end that begin before: every one of them would be
@@ -53,6 +55,7 @@ impl<'a, 'm> Fields<'a, 'm> {
             seen: Seen::default(),
             call: 0,
             setter: false,
+            optional: false,
             contained: 0,
             bare_end: 0,
             header_end: 0,
@@ -65,6 +68,7 @@ impl<'a, 'm> Fields<'a, 'm> {
             let Some(skipped) = rest.iter().position(|byte| of_name(*byte)) else { break };
             let between = rest.get(..skipped).unwrap_or_default();
             self.setter &= !between.contains(&b')');
+            self.optional &= !between.contains(&b')');
             if between.contains(&b'}') {
                 self.unnamed = None;
             }
@@ -135,6 +139,10 @@ impl<'a, 'm> Fields<'a, 'm> {
             return;
         }
         let (after, quoted) = self.past_name(name);
+        self.optional |= quoted.is_some() && word.starts_with(b"--") && !names::is_switch(word);
+        if quoted.is_none() && self.in_tuple(name, sort) {
+            return;
+        }
         let Some((sign, after)) = self.sign_or_type(after, quoted.is_some()) else { return };
         let mut from = self.past_blanks(after);
         // JSON over lines.
@@ -152,6 +160,9 @@ impl<'a, 'm> Fields<'a, 'm> {
             self.named_after(word, value);
             return;
         };
+        if quote.is_none() && sign == Sign::Equals {
+            self.instead(begin, sort);
+        }
         if sign == Sign::Beside {
             // Of a text and its tokens there is much to compare and to choose; a pair may be of two names.
             let is_listed = !self.setter && self.before(after) == Some(b',');
@@ -182,7 +193,12 @@ impl<'a, 'm> Fields<'a, 'm> {
             return;
         }
         held(self.piece, &value, sort, self.marks);
-        if sort.holds(self.get(value.clone())) {
+        // `"" + "V"`, `"%s" % "V"`.
+        let is_begun = || {
+            matches!(sort, Sort::Password | Sort::Token | Sort::Material)
+                && values::says_nothing(self.get(value.clone()))
+        };
+        if sort.holds(self.get(value.clone())) || is_begun() {
             self.place = value.end.max(self.place);
             self.joined(&value, quote, sort);
         }
@@ -191,7 +207,9 @@ impl<'a, 'm> Fields<'a, 'm> {
     /// What kind of secret the name is for, here.
     fn sort_of(&self, name: &Range<usize>) -> Option<Sort> {
         let word = self.get(name.clone());
-        let is_value = word.eq_ignore_ascii_case(b"value") && self.named;
+        let is_default = || word == b"default" && self.byte(name.end) == Some(b'=');
+        let is_value = word.eq_ignore_ascii_case(b"value") && self.named
+            || (self.optional || self.named) && is_default();
         // QEMU's `secret,id=NAME,data=V`.
         let is_data = word == b"data" && self.piece.text.starts_with(b"secret,");
         if is_value || is_data {

@@ -27,6 +27,7 @@ mod shell;
 mod tests;
 mod text;
 mod tokens;
+mod tuples;
 mod urls;
 mod values;
 

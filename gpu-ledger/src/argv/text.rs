@@ -35,6 +35,11 @@ pub(super) fn whole(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool
     };
     let value = value..text.len();
     let raw = text.get(value.clone()).unwrap_or_default();
+    // Of a program's `f(password="", n=1)`.
+    let rest = raw.strip_prefix(b"\"\"").or_else(|| raw.strip_prefix(b"''")).unwrap_or(raw);
+    if in_text && rest.iter().all(|byte| b",;)]}".contains(byte)) {
+        return true;
+    }
     let inner = values::unquoted(raw);
     let value = value.start.saturating_add(inner.start)..value.start.saturating_add(inner.end);
     if in_text && values::is_put_in(raw) {
