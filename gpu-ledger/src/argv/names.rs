@@ -90,6 +90,12 @@ fn is_pair(value: &[u8]) -> bool {
     colon.is_some_and(|colon| !value.get(colon..).unwrap_or_default().starts_with(b"://"))
 }
 
+/// `$NAME:$PASSWORD`.
+pub(super) fn is_pair_of_references(value: &[u8]) -> bool {
+    let mut parts = value.splitn(2, |byte| *byte == b':').skip(1);
+    parts.next().is_some_and(values::is_reference)
+}
+
 /// Whether a word after such a pair is one more: a host with a port, an image with a tag and a module are none.
 pub(super) fn is_further_pair(value: &[u8]) -> bool {
     let colon = value.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0);
@@ -320,6 +326,11 @@ pub(super) fn is_many(name: &[u8]) -> bool {
 /// Whether an option of this name may have several `user:password`: `--auth A:V B:V`.
 pub(super) fn is_logins(name: &[u8]) -> bool {
     parts(tail(name)).last().is_some_and(|last| last == "auth")
+}
+
+/// Whether an option is for a user: `--user`, `--http-user`.
+pub(super) fn is_user(name: &[u8]) -> bool {
+    parts(tail(name)).last().is_some_and(|last| last == "user")
 }
 
 /// Whether an option of this name may have several values.

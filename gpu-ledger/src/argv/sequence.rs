@@ -27,7 +27,10 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
     while let Some(piece) = pieces.get(place) {
         let next = pieces.get(place.saturating_add(1));
         context.meets(piece, place, pieces);
-        let taken = if context.mark(piece, next, depth > 0, marks) {
+        let in_text = depth > 0;
+        let taken = if context.mark(piece, next, in_text, marks)
+            || context.login(piece, next, in_text, marks)
+        {
             2
         } else {
             before_value(pieces, place, &context, depth, marks)
@@ -39,13 +42,16 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
             continue;
         }
         urls::login_at_host(piece, marks);
-        let in_text = depth > 0;
         let is_whole = !context.is_script()
             && (text::whole(piece, in_text, marks) || in_option(piece, in_text, marks));
         if !is_whole && depth < NESTING_MAX {
             nested(piece, depth, marks);
         }
         place = place.saturating_add(1);
+        // `--auth=A:V B:V`.
+        if is_whole {
+            place = more_logins(piece, pieces, place, marks);
+        }
     }
     context.ends(pieces, marks);
 }
@@ -150,17 +156,27 @@ fn is_variable(pieces: &[Piece<'_>], place: usize, depth: usize) -> bool {
     }
 }
 
+/// `--auth A:V B:V`: the words after the first; the place of what follows.
+fn more_logins(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
+    let name = option.text.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let mut place = from;
+    if !name.starts_with(b"--") || !names::is_logins(name) {
+        return place;
+    }
+    while let Some(piece) = pieces.get(place).filter(|piece| names::is_further_pair(piece.text)) {
+        text::held(piece, &(0..piece.text.len()), Sort::Login, marks);
+        place = place.saturating_add(1);
+    }
+    place
+}
+
 /// `--api-keys V V V`: the words after the first; the place of what follows.
 fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
     let mut place = from;
     let is_plural = names::is_plural(option.text);
-    if option.text.starts_with(b"--") && names::is_logins(option.text) {
-        while let Some(piece) = pieces.get(place).filter(|piece| names::is_further_pair(piece.text))
-        {
-            text::held(piece, &(0..piece.text.len()), Sort::Login, marks);
-            place = place.saturating_add(1);
-        }
-        return place;
+    let behind = more_logins(option, pieces, place, marks);
+    if behind > place {
+        return behind;
     }
     if !option.text.starts_with(b"--")
         || option.text.contains(&b'=')
@@ -237,7 +253,10 @@ fn value(next: &Piece<'_>, sort: Sort, depth: usize, marks: &mut Marks) -> bool 
         shell::put_in(next, marks);
         return true;
     }
-    let refers = depth > 0 && (values::is_reference(next.text) || is_prose(next.text));
+    let refers = depth > 0
+        && (values::is_reference(next.text)
+            || is_prose(next.text)
+            || sort == Sort::Login && names::is_pair_of_references(next.text));
     if refers || values::is_option(next.text) || !sort.holds(next.text) {
         return false;
     }

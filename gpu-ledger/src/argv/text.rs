@@ -61,7 +61,9 @@ pub(super) fn held(piece: &Piece<'_>, value: &Range<usize>, sort: Sort, marks: &
     }
     let skipped = match sort {
         Sort::Authorization => scheme_of(bytes),
-        Sort::Login => bytes.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1),
+        Sort::Login | Sort::Pair => {
+            bytes.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1)
+        }
         _ => 0,
     };
     marks.put(piece, value.start.saturating_add(skipped)..value.end);
