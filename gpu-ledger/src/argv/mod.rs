@@ -23,6 +23,7 @@ mod pem;
 mod programs;
 mod sequence;
 mod shell;
+mod sinks;
 #[cfg(test)]
 mod tests;
 mod text;

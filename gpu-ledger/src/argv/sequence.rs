@@ -309,7 +309,7 @@ fn nested(piece: &Piece<'_>, depth: usize, marks: &mut Marks) {
     shell::said(&commands, marks);
     // `--passwordeval=echo V`, `GIT_ASKPASS=echo V`.
     if let Some(first) = commands.first().filter(|_| names::is_of_secrets(name)) {
-        first.mark_said(marks);
+        first.mark_said(Sort::Password, marks);
     }
     for one in &commands {
         command(&one.words, depth.saturating_add(1), marks);
