@@ -11,14 +11,23 @@ const LAYERS_MAX: usize = 2;
 /// A plain text, and of each of its bytes where it stood.
 #[derive(Default)]
 pub(super) struct Decoded {
-    pub(super) text: Vec<u8>,
+    text: Vec<u8>,
     places: Vec<Range<usize>>,
 }
 
 impl Decoded {
-    fn push(&mut self, byte: u8, place: Range<usize>) {
+    pub(super) fn push(&mut self, byte: u8, place: Range<usize>) {
         self.text.push(byte);
         self.places.push(place);
+    }
+
+    /// A text that says what it says.
+    pub(super) fn same(text: &[u8]) -> Self {
+        let mut decoded = Self::default();
+        for (place, byte) in text.iter().enumerate() {
+            decoded.push(*byte, place..place.saturating_add(1));
+        }
+        decoded
     }
 
     /// Where a range of the plain text stood.
@@ -29,7 +38,7 @@ impl Decoded {
     }
 
     /// Marks in `piece`, which this was decoded from, what goes of the plain text.
-    pub(super) fn mark_back(&self, piece: &Piece<'_>, ranges: &[Range<usize>], marks: &mut Marks) {
+    fn mark_back(&self, piece: &Piece<'_>, ranges: &[Range<usize>], marks: &mut Marks) {
         for range in ranges.iter().filter_map(|range| self.place_of(range)) {
             marks.put(piece, range);
         }
@@ -85,6 +94,22 @@ impl Decoded {
             place = next;
         }
         decoded
+    }
+}
+
+/// Looks with `look` at plain words, and marks what they were decoded from.
+pub(super) fn all(
+    plain: &[Decoded],
+    pieces: &[Piece<'_>],
+    marks: &mut Marks,
+    look: impl FnOnce(&[Piece<'_>], &mut Marks),
+) {
+    let texts: Vec<&[u8]> = plain.iter().map(|word| word.text.as_slice()).collect();
+    let is_cut = pieces.last().is_some_and(|piece| piece.is_cut);
+    let mut found = Marks::of(&texts);
+    look(&Piece::all(&texts, is_cut), &mut found);
+    for (place, (word, piece)) in plain.iter().zip(pieces).enumerate() {
+        word.mark_back(piece, found.of_word(place), marks);
     }
 }
 

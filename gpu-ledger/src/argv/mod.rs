@@ -14,6 +14,7 @@ mod abbreviated;
 mod containers;
 mod decoded;
 mod fields;
+mod foreign;
 mod lists;
 mod literals;
 mod markers;

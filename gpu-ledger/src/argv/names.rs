@@ -1,6 +1,6 @@
 //! Names of options, variables, headers and fields: which of them hold a secret.
 
-use super::{abbreviated, values};
+use super::{abbreviated, foreign, values};
 
 /// What kind of secret a name is for, and with it which values are none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,10 @@ impl Sort {
                         || values::is_tangled(value)
                 }
                 Self::Pair => is_pair(value),
-                Self::Cut => values::is_tangled(value) || values::is_unlike_names(value),
+                Self::Cut => {
+                    values::is_tangled(value) && !values::has_sizes(value)
+                        || values::is_unlike_names(value)
+                }
                 Self::Cookie | Self::Cookies => {
                     values::looked(value).contains(&b'=') || values::is_made(value)
                 }
@@ -193,6 +196,12 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         name.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count();
     let name = name.get(..name.len().saturating_sub(numbered))?;
     let compact = compact(name);
+    if foreign::is_candidate(&compact) {
+        let found = foreign::sort(&parts(name), &compact);
+        if found.is_some() {
+            return found;
+        }
+    }
     if !is_candidate(&compact) {
         return None;
     }

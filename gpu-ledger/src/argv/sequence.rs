@@ -1,10 +1,11 @@
 //! What words mean by the words before them.
 
+use super::decoded::{self, Decoded};
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
 use super::programs::{self, Context};
 use super::shell::{self, Command};
-use super::{containers, lists, pem, text, urls, values};
+use super::{containers, foreign, lists, pem, sinks, text, urls, values};
 
 /// Commands inside of a word inside of a word: `ssh host "sh -c '...'"`. Deeper ones are looked at as text.
 const NESTING_MAX: usize = 4;
@@ -13,6 +14,19 @@ const BARE_MIN: usize = 8;
 
 /// The words of a whole command line.
 pub(super) fn top(pieces: &[Piece<'_>], marks: &mut Marks) {
+    all(pieces, marks);
+    // The same with names in other letters in Latin ones.
+    let latin: Vec<_> = pieces.iter().map(|piece| foreign::in_latin(piece.text)).collect();
+    if latin.iter().all(Option::is_none) {
+        return;
+    }
+    let plain = latin.into_iter().zip(pieces);
+    let plain = plain.map(|(word, piece)| word.unwrap_or_else(|| Decoded::same(piece.text)));
+    let plain: Vec<Decoded> = plain.collect();
+    decoded::all(&plain, pieces, marks, all);
+}
+
+fn all(pieces: &[Piece<'_>], marks: &mut Marks) {
     for piece in pieces {
         text::flat(piece, marks);
     }
@@ -255,6 +269,7 @@ fn value(next: &Piece<'_>, sort: Sort, depth: usize, marks: &mut Marks) -> bool 
     }
     let refers = depth > 0
         && (values::is_reference(next.text)
+            || sinks::is_sign(next.text)
             || is_prose(next.text)
             || sort == Sort::Login && names::is_pair_of_references(next.text));
     if refers || values::is_option(next.text) || !sort.holds(next.text) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::decoded::Decoded;
+use super::decoded::{self, Decoded};
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
 use super::{sinks, text, values};
@@ -80,13 +80,7 @@ impl<'a> Command<'a> {
         }
         let plain: Vec<Decoded> =
             self.raw.iter().map(|piece| Decoded::of_shell(piece.text)).collect();
-        let texts: Vec<&[u8]> = plain.iter().map(|word| word.text.as_slice()).collect();
-        let is_cut = self.raw.last().is_some_and(|piece| piece.is_cut);
-        let mut found = Marks::of(&texts);
-        look(&Piece::all(&texts, is_cut), &mut found);
-        for (place, (word, piece)) in plain.iter().zip(&self.raw).enumerate() {
-            word.mark_back(piece, found.of_word(place), marks);
-        }
+        decoded::all(&plain, &self.raw, marks, look);
     }
 
     /// Marks what it prints, where it is a command that does.

@@ -22,6 +22,11 @@ pub(super) const fn is_redirection(word: &[u8]) -> bool {
     matches!(word, [b'>' | b'<', ..] | [b'0'..=b'9', b'>', ..])
 }
 
+/// The sign of one alone: what follows it is a file.
+pub(super) fn is_sign(word: &[u8]) -> bool {
+    is_redirection(word) && word.iter().all(|byte| !byte.is_ascii_alphabetic() && *byte != b'/')
+}
+
 impl Command<'_> {
     /// What kind of secret the file is for that it writes to.
     pub(super) fn file(&self) -> Option<Sort> {

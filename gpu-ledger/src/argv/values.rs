@@ -204,6 +204,12 @@ pub(super) fn is_tangled(value: &[u8]) -> bool {
         && value.split(|byte| !byte.is_ascii_alphanumeric()).any(is_knot)
 }
 
+/// Whether it names a size, as `mixtral8x7b` and `gridworld8x8` do.
+pub(super) fn has_sizes(value: &[u8]) -> bool {
+    let mut threes = looked(value).windows(3);
+    threes.any(|three| matches!(three, [b'0'..=b'9', b'x', b'0'..=b'9']))
+}
+
 /// Whether signs stand among its letters and digits that no model, file, version or list has in its name: `Zq7#x9`.
 pub(super) fn is_unlike_names(value: &[u8]) -> bool {
     const LEAST: usize = 6;
