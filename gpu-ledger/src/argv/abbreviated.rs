@@ -52,6 +52,11 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
     if is_begun("token", last, TOKEN_MIN) {
         return names::sort(&with(name, last, b"token")).map(|_| Sort::Cut);
     }
+    // `--hf-t V`, where the value is no type, time or name.
+    let before = parts.iter().rev().nth(1).map_or("", String::as_str);
+    if is_begun("token", last, 1) && matches!(before, "hf" | "hub" | "auth" | "access" | "api") {
+        return Some(Sort::Cut);
+    }
     // `--wandb-k V`.
     let of_account = || names::sort(&with(name, last, b"key"));
     if is_begun("key", last, 1) { of_account().filter(|sort| *sort == Sort::Account) } else { None }

@@ -30,6 +30,11 @@ impl Decoded {
         decoded
     }
 
+    /// Whether this is the plain text.
+    pub(super) fn says(&self, text: &[u8]) -> bool {
+        self.text == text
+    }
+
     /// Where a range of the plain text stood.
     fn place_of(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let first = self.places.get(range.start)?.start;
@@ -138,6 +143,7 @@ fn escape_at(text: &[u8], place: usize) -> Option<(u8, usize)> {
     let (digits, length) = match rest {
         [b'%', one, two, ..] => ([*one, *two], 3),
         [b'\\', b'u', b'0', b'0', one, two, ..] => ([*one, *two], 6),
+        [b'\\', b'\\', b'u', b'0', b'0', one, two, ..] => ([*one, *two], 7),
         _ => return None,
     };
     let digits = std::str::from_utf8(&digits).ok()?;

@@ -144,13 +144,9 @@ impl<'a, 'm> Fields<'a, 'm> {
             return;
         }
         let Some((sign, after)) = self.sign_or_type(after, quoted.is_some()) else { return };
-        let mut from = self.past_blanks(after);
+        let from = self.past_blanks(after);
         // JSON over lines.
-        if quoted.is_some() && matches!(self.byte(from), Some(b'\n' | b'\r')) {
-            let white =
-                self.rest(from).iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            from = from.saturating_add(white);
-        }
+        let from = if quoted.is_some() { self.past_lines(from) } else { from };
         if self.many(word, sort, from, sign) || sort.is_none() && !is_name {
             return;
         }
@@ -163,14 +159,8 @@ impl<'a, 'm> Fields<'a, 'm> {
         if quote.is_none() && sign == Sign::Equals {
             self.instead(begin, sort);
         }
-        if sign == Sign::Beside {
-            // Of a text and its tokens there is much to compare and to choose; a pair may be of two names.
-            let is_listed = !self.setter && self.before(after) == Some(b',');
-            let is_weak = sort == Sort::Bare || is_listed;
-            let is_pair = !is_listed || self.is_pair(name, &value);
-            if quote.is_none() || !is_pair || is_weak && !values::is_made(self.get(value.clone())) {
-                return;
-            }
+        if sign == Sign::Beside && (quote.is_none() || !self.is_beside(name, after, &value, sort)) {
+            return;
         }
         self.named = false;
         if sign == Sign::Colon
@@ -247,6 +237,30 @@ impl<'a, 'm> Fields<'a, 'm> {
         if let Some(value) = self.unnamed.take().filter(|_| self.named) {
             held(self.piece, &value, Sort::Token, self.marks);
         }
+    }
+
+    /// Past the ends of lines.
+    fn past_lines(&self, from: usize) -> usize {
+        if !matches!(self.byte(from), Some(b'\n' | b'\r')) {
+            return from;
+        }
+        let white = self.rest(from).iter().take_while(|byte| byte.is_ascii_whitespace());
+        from.saturating_add(white.count())
+    }
+
+    /// Whether the text beside a name is its value: of a text and its tokens there is much to compare and to choose,
+    /// and a pair may be of two names.
+    fn is_beside(
+        &self,
+        name: &Range<usize>,
+        after: usize,
+        value: &Range<usize>,
+        sort: Sort,
+    ) -> bool {
+        let is_listed = !self.setter && self.before(after) == Some(b',');
+        let is_weak = sort == Sort::Bare || is_listed;
+        let is_pair = !is_listed || self.is_pair(name, value);
+        is_pair && (!is_weak || values::is_made(self.get(value.clone())))
     }
 
     /// Whether a name and its value are all there is in their brackets: `("NAME", V)`.

@@ -8,7 +8,7 @@ use super::text::{held, name_at, of_name};
 use super::values;
 
 /// Calls that are given a name and then its value.
-const SETTERS: &str = "setdefault putenv setenv getenv get define setattr set put add append env header setHeader \
+const SETTERS: &str = "setdefault pop getattr putenv setenv getenv get define setattr set put add append env header setHeader \
     setRequestHeader setProperty setItem environ";
 /// Calls that are given a user and a password.
 const LOGINS: &str =
@@ -89,8 +89,8 @@ impl Fields<'_, '_> {
             let is_closed = || {
                 let next = self.byte(self.past_blanks(after));
                 let is_more = matches!(next, None | Some(b'\n' | b'"' | b'\''));
-                let part = self.get(begin..end);
-                let is_word = values::is_path(part) || matches!(part, [b'-' | b'$', ..]);
+                let text = self.get(begin..end);
+                let is_word = values::is_path(text) || matches!(text, [b'-' | b'$', ..]);
                 matches!(next, Some(b')' | b',' | b';' | b']' | b'}' | b'+' | b'.'))
                     || is_more && !is_word
             };

@@ -244,7 +244,7 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         "tokens" => (!has(OF_TEXT, before)).then_some(Sort::Made),
         "keys" => (!has(KEYS, before)).then_some(Sort::Key),
         "pass" | "pw" | "psw" => (!has(PASSES, before)).then_some(Sort::Password),
-        "auth" => Some(Sort::Login),
+        "auth" | "basicauth" | "httpauth" | "proxyauth" => Some(Sort::Login),
         "key" if has(ACCOUNTS, before) => {
             (!parts.iter().any(|part| part == "public")).then_some(Sort::Account)
         }
@@ -271,12 +271,12 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
 /// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
 pub(super) fn sort_of_option(name: &[u8]) -> Option<Sort> {
     let is_alone = |compact: &str| compact == "key" || has(SERVICES, compact);
+    // `-hft V` of llama.cpp's programs (common/arg.cpp).
+    if name == b"hft" {
+        return Some(Sort::Material);
+    }
     sort(name)
-        .or_else(|| match compact(tail(name)).as_str() {
-            // `-hft V` of llama.cpp's programs (common/arg.cpp).
-            "hft" => Some(Sort::Material),
-            name => is_alone(name).then_some(Sort::Alone),
-        })
+        .or_else(|| is_alone(&compact(tail(name))).then_some(Sort::Alone))
         .or_else(|| abbreviated::sort(tail(name)))
 }
 
@@ -339,7 +339,10 @@ pub(super) fn is_logins(name: &[u8]) -> bool {
 
 /// Whether an option is for a user: `--user`, `--http-user`.
 pub(super) fn is_user(name: &[u8]) -> bool {
-    parts(tail(name)).last().is_some_and(|last| last == "user")
+    let parts = parts(tail(name));
+    let mut behind = parts.iter().rev().map(String::as_str);
+    // `--run-as-user NAME:GROUP`.
+    behind.next() == Some("user") && behind.next() != Some("as")
 }
 
 /// Whether an option of this name may have several values.

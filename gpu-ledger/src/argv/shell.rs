@@ -80,7 +80,9 @@ impl<'a> Command<'a> {
         }
         let plain: Vec<Decoded> =
             self.raw.iter().map(|piece| Decoded::of_shell(piece.text)).collect();
-        decoded::all(&plain, &self.raw, marks, look);
+        if plain.iter().zip(&self.words).any(|(plain, word)| !plain.says(word.text)) {
+            decoded::all(&plain, &self.raw, marks, look);
+        }
     }
 
     /// Marks what it prints, where it is a command that does.

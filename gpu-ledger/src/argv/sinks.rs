@@ -40,11 +40,11 @@ impl Command<'_> {
             _ => None,
         });
         let is_tee = texts().take(3).any(|word| word == b"tee" || word.ends_with(b"/tee"));
-        let copies = texts().filter(|_| is_tee).filter(|word| !word.starts_with(b"-"));
-        let copied = copies.skip_while(|word| !word.ends_with(b"tee")).skip(1);
+        let of_tee = texts().filter(|_| is_tee).filter(|word| !word.starts_with(b"-"));
+        let of_tee = of_tee.skip_while(|word| !word.ends_with(b"tee")).skip(1);
         let signs = [b">".as_slice(), b">>", b">|"].into_iter().filter_map(behind);
         let blocks = texts().filter_map(|word| word.strip_prefix(b"of="));
-        joined.chain(signs).chain(copied).chain(blocks).find_map(sort_of_file)
+        joined.chain(signs).chain(of_tee).chain(blocks).find_map(sort_of_file)
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! What runs a program as somebody else takes `user:group` there, and some have another meaning for `-u`.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use super::{Context, has};
 use crate::argv::marks::{Marks, Piece};
 use crate::argv::names;
@@ -20,12 +23,18 @@ const OF_THINGS: &str = "urn data sha256 sha512 md5 localhost";
 /// Options of one dash that begin with `-u` and have their value behind a colon: `-user:NAME`.
 const WORDS: &str = "user username usr unit url uri uid update use";
 
-impl<'a> Context<'a> {
-    /// Whether a word is a program with a user or a `-u` of its own.
-    pub(super) fn is_of_groups(name: &[u8]) -> bool {
-        has(OF_GROUPS, name) || has(OF_OTHERS, name)
-    }
+/// Both: asked for with each word.
+static OTHERS: LazyLock<BTreeSet<&'static [u8]>> = LazyLock::new(|| {
+    let lists = [OF_GROUPS, OF_OTHERS].into_iter();
+    lists.flat_map(str::split_ascii_whitespace).map(str::as_bytes).collect()
+});
 
+/// Whether a word is a program with a user or a `-u` of its own.
+pub(super) fn is_of_groups(name: &[u8]) -> bool {
+    OTHERS.contains(name)
+}
+
+impl<'a> Context<'a> {
     /// Marks the password behind such an option; whether the next word was its value.
     pub(in crate::argv) fn login(
         &self,
@@ -76,12 +85,12 @@ fn password(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool {
     let Some(colon) = login.text.iter().position(|byte| *byte == b':') else { return false };
     let (user, password) = login.text.split_at(colon);
     let password = password.get(1..).unwrap_or_default();
-    let is_login = names::is_further_pair(login.text)
-        && !urls::is_scheme(user)
-        && !has(OF_THINGS, user)
-        && !values::is_uuid(password)
-        && !(in_text && values::is_reference(password))
-        && !values::says_nothing(password);
+    let is_other = urls::is_scheme(user)
+        || has(OF_THINGS, user)
+        || values::is_uuid(password)
+        || in_text && values::is_reference(password)
+        || values::says_nothing(password);
+    let is_login = names::is_further_pair(login.text) && !is_other;
     if is_login {
         marks.put(&login, colon.saturating_add(1)..login.text.len());
     }

@@ -60,7 +60,7 @@ impl<'a> Context<'a> {
         self.before = before.map_or(b"", |piece| piece.text);
         let name = piece.text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = name.strip_suffix(b".exe").unwrap_or(name);
-        self.has_groups |= Self::is_of_groups(name);
+        self.has_groups |= logins::is_of_groups(name);
         // What a program is given may be named like one, and `open` is lftp's where a script begins with it.
         let is_program = self.runs_others() && (name != b"open" || place == 0);
         if is_known(name) && is_program {
