@@ -59,7 +59,8 @@ pub enum Label {
     Unit,
     /// The real user's name.
     User,
-    /// Whose manager the unit is of, or whose the container is, where it is a user's: `user@1000`.
+    /// Whose manager the unit is of, or whose the container is, where it is a user's: `user@1000`; of one that is in
+    /// a system container that one: `lxc web`.
     UserManager,
 }
 
