@@ -19,7 +19,7 @@ const LOOPS: usize = 6;
 /// A start is over by then, and the first second of a recording with it.
 const SETTLED: Duration = Duration::from_secs(3);
 /// An acceptance run takes two seconds.
-const ACCEPTANCE_LIMIT: Duration = Duration::from_secs(60);
+const ACCEPTANCE_LIMIT: Duration = Duration::from_mins(1);
 /// How often a process's memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
