@@ -119,7 +119,7 @@ fn rules_of(config: &Config) -> Check {
         Ok(Rules { path: Some(path), set }) => {
             let found = format!("{} in {}", set.len(), path.display());
             let shadows = set.shadows();
-            match shadows.shadowed.len().saturating_add(shadows.more) {
+            match shadows.count() {
                 0 => Check::ok(Area::State, check, found),
                 never => {
                     let cause = format!("{found}; {never} of them never match");
