@@ -264,6 +264,20 @@ fn the_nearest_rules_come_first_and_those_that_nobody_can_decide_last() {
 }
 
 #[test]
+fn an_account_that_is_called_like_a_word_of_ours_is_quoted_as_on_a_bill() {
+    let rule = "[[rule]]\naccount = \"${p}\"\nprogram = { regex = '(?P<p>dis.*)' }\n";
+    let file = File::of(rule);
+    for (program, status) in [("unattributed", 2), ("event-lost", 2), ("disputed", 0)] {
+        let words = ["--rules", file.name(), "--program", program];
+        assert_eq!(tested(&words).0["account"], format!("\"{program}\""));
+        let output = rules(&[&["test"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let said = text(&output.stdout);
+        assert!(said.starts_with(&format!("\"{program}\": ")), "{said}");
+    }
+}
+
+#[test]
 fn a_test_of_nobody_is_told_what_to_give() {
     let nobody = rules(&["test", "--rules", DOCUMENTED]);
     assert_eq!((nobody.status.code(), nobody.stdout.len()), (Some(64), 0), "{nobody:?}");

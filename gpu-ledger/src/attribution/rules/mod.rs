@@ -30,6 +30,7 @@ mod explain;
 mod fault;
 mod index;
 mod key;
+mod never;
 mod parse;
 mod pattern;
 mod shadow;
@@ -182,6 +183,13 @@ impl RuleSet {
     #[must_use]
     pub fn looks_at_argv(&self) -> bool {
         self.fields.iter().any(|field| field.is_of_arguments())
+    }
+
+    /// Whether some rule looks at file names, which a settlement has only where some of command lines was stored when
+    /// it was booked.
+    #[must_use]
+    pub fn looks_at_exe(&self) -> bool {
+        self.fields.contains(&Field::Exe)
     }
 
     /// Whether some rule looks at models, which arguments name. A settlement has its model where enough of them was

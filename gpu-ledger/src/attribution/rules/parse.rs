@@ -9,13 +9,13 @@ use toml::de::{DeTable, DeValue};
 use super::account::Template;
 use super::fault::{Collector, Faults};
 use super::key::{Field, Key, SYSTEM};
+use super::never::{why_never, why_never_begins};
 use super::pattern::{BadRegex, Parsed, Pattern};
 use super::{
     Condition, FILE_BYTES_MAX, LINE_BYTES_MAX, PATTERNS_MAX, REGEXES_BYTES_MAX, RULES_MAX, Rule,
 };
 use crate::escape::escape_bounded;
 use crate::likeness::nearest;
-use crate::place::Scheduler;
 use crate::settlement::RuleId;
 
 const VALUE: &str = "a text in quotation marks, a number, { prefix = \"…\" }, { suffix = \"…\" }, { regex = '…' }, \
@@ -293,16 +293,12 @@ impl File<'_, '_> {
         if !self.is_filled(key, text, at) {
             return None;
         }
+        if let Some(why) = why_never(key, text) {
+            self.never(key, text, &why, at);
+            return None;
+        }
         let bytes = Box::from(text.as_bytes());
         let pattern = match key {
-            Key::Of(Field::Scheduler) if Scheduler::ALL.iter().all(|one| one.as_str() != text) => {
-                let words = Scheduler::ALL.map(Scheduler::as_str).join(", ");
-                self.faults.add(
-                    at,
-                    format!("`scheduler`: {text:?} is none that is known; they are {words}"),
-                );
-                return None;
-            }
             // As people copy them from elsewhere.
             Key::Of(Field::Gpu) if text.starts_with("GPU-") || text.starts_with("MIG-") => {
                 Pattern::Prefix(bytes)
@@ -311,6 +307,12 @@ impl File<'_, '_> {
             _ => Pattern::Exact(bytes),
         };
         Some(DraftPattern::Ready(pattern))
+    }
+
+    /// A text that nothing ever is.
+    fn never(&mut self, key: &Key, text: &str, why: &str, at: usize) {
+        let shown = escape_bounded(text.as_bytes(), 120);
+        self.faults.add(at, format!("`{key}` is never \"{shown}\": it {why}"));
     }
 
     fn is_filled(&mut self, key: &Key, text: &str, at: usize) -> bool {
@@ -340,7 +342,13 @@ impl File<'_, '_> {
         }
         let bytes = || Box::from(text.as_bytes());
         match word.get_ref().as_ref() {
-            "prefix" => Some(DraftPattern::Ready(Pattern::Prefix(bytes()))),
+            "prefix" => match why_never_begins(key, text) {
+                None => Some(DraftPattern::Ready(Pattern::Prefix(bytes()))),
+                Some(why) => {
+                    self.never(key, text, &why, text_at);
+                    None
+                }
+            },
             "suffix" => Some(DraftPattern::Ready(Pattern::Suffix(bytes()))),
             "regex" => {
                 let place = TextPlace::of(self.faults.lines.text(), &value.span(), text);
