@@ -14,6 +14,8 @@
 mod made;
 #[path = "rules/replayed.rs"]
 mod replayed;
+#[path = "rules/unheard.rs"]
+mod unheard;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

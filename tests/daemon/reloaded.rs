@@ -185,3 +185,28 @@ fn rules_that_take_long_to_be_read_hold_up_nobody_and_the_last_file_wins() {
     let accounts: Vec<String> = books.settled.iter().map(|one| one.account.to_string()).collect();
     assert_eq!(accounts, ["first", "last"]);
 }
+
+/// A request that comes before anybody listens is put off, and ends nothing.
+#[test]
+fn a_hangup_in_the_first_moments_is_heard_later() {
+    if !can_trace("a_hangup_in_the_first_moments_is_heard_later") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let rules = sim.folder().join("rules.toml");
+    // So many that it reads for a while before it listens.
+    let one = |n: usize| format!("[[rule]]\naccount = \"a\"\nargv = {{ regex = 'a{n}[0-9]+' }}\n");
+    std::fs::write(&rules, (0..20_000).map(one).collect::<String>()).unwrap();
+    let mut daemon = Setup::on(&sim).config(&format!("rules = {rules:?}\n")).spawn();
+    // SIGHUP is 1, the lowest bit; the words before it run in the same process.
+    let status = format!("/proc/{}/status", daemon.pid());
+    poll("it puts off SIGHUP", || {
+        let status = std::fs::read_to_string(&status).ok()?;
+        let held = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?.trim().to_owned();
+        (u64::from_str_radix(&held, 16).ok()? & 1 == 1).then_some(())
+    });
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_told("READY=1");
+    daemon.until_logged("nothing in it changed");
+    daemon.stop();
+}

@@ -17,7 +17,7 @@ const STEP_MS: u64 = 10_000;
 const JOBS: u32 = 40;
 
 /// Jobs one after another, the last two without a name and in doubt.
-fn filled(folder: &Path) {
+pub(crate) fn filled(folder: &Path) {
     let (mut store, _) = Store::open(&StateDir::at(folder)).unwrap();
     let key = store.commitment_key().clone();
     let jobs = (1..=JOBS).map(|pid| {

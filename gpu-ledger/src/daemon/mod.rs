@@ -60,6 +60,7 @@ use self::request::Call;
 pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
 use self::reread::{Files, Readings};
 use self::rules::{Found, InForce, Reloads, Reread};
+pub(crate) use self::signals::hold_reloads;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
