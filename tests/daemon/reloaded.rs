@@ -165,7 +165,7 @@ fn rules_that_take_long_to_be_read_hold_up_nobody_and_the_last_file_wins() {
     let during =
         poll("it reads", || Some(status(&sim)).filter(|now| now["reloading_since"].is_string()));
     assert_eq!(during["rules"], before["rules"], "what was in force is");
-    let said = text(&ledger(&sim, &["status"]).stdout).to_owned();
+    let said = text(&ledger(&sim, &["status"]).stdout);
     sim.work("--ms 5").wait();
     daemon.until_booked(1);
     std::fs::write(&rules, rule("last")).unwrap();

@@ -16,7 +16,7 @@ use gpu_ledger::journal::entry::{
 };
 use gpu_ledger::journal::{BootId, CommitmentKey, Draft, Evidence, Figures, Moment, Recovered};
 use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
-use gpu_ledger::settlement::{Account, Balance, Fit, RuleId};
+use gpu_ledger::settlement::{Account, Balance, Fit, Ground, RuleId};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
 use nvsim::random::Random;
@@ -82,7 +82,7 @@ impl Job {
             start_ms: Some(start_ms),
             held_ms,
             read_ms: start_ms.saturating_add(held_ms).saturating_add(100),
-            account: Account::Unclassified(Arc::from(format!("service-{}", pid % 17))),
+            account: Account::by(Ground::Unit, format!("service-{}", pid % 17)),
             opened: None,
             dispute: None,
             cmdline: CmdlineMode::Full,
@@ -204,7 +204,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         pid: Pid(pid),
         start: Some(stamp(ms).wall),
         first_seen: window(ms),
-        account: Account::Unclassified(Arc::from("server")),
+        account: Account::by(Ground::Unit, "server"),
         program: Some(Arc::from("server")),
         uid: Some(1_000),
         basis: Some(Basis::Exec),

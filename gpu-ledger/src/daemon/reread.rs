@@ -51,13 +51,12 @@ impl<T> Default for Readings<T> {
 impl<T: Send + 'static> Readings<T> {
     /// Begins one on a thread of its own, or remembers that another one is to follow.
     pub(super) fn ask(&mut self, now: Stamp, read: impl FnOnce() -> T + Send + 'static) {
-        match &mut self.under_way {
-            Some(under_way) => under_way.is_outdated = true,
-            None => {
-                let read = tokio::task::spawn_blocking(read);
-                self.under_way = Some(UnderWay { since: now, read, is_outdated: false });
-            }
+        if let Some(under_way) = &mut self.under_way {
+            under_way.is_outdated = true;
+            return;
         }
+        let read = tokio::task::spawn_blocking(read);
+        self.under_way = Some(UnderWay { since: now, read, is_outdated: false });
     }
 
     /// Since when one is under way.

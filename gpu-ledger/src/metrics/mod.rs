@@ -16,14 +16,13 @@ mod resumed;
 pub mod textfile;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::accounting::calls::ReadCost;
 use crate::coverage::Gap;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 use health::Health;
-use held::HeldCount;
+use held::{AccountLabel, HeldCount};
 pub use resumed::{HeldGpu, HeldPage};
 
 /// Everything that is shown at one moment.
@@ -32,7 +31,7 @@ pub struct Meters {
     /// When all this was so.
     pub made_at: WallUs,
     /// The counters of [`held::HeldMeter`], by GPU and account label.
-    pub held: BTreeMap<(GpuUuid, Arc<str>), HeldCount>,
+    pub held: BTreeMap<(GpuUuid, AccountLabel), HeldCount>,
     /// Up to when they count, by GPU.
     pub held_until: BTreeMap<GpuUuid, WallUs>,
     /// Number of the last journal entry that is in them.

@@ -1,7 +1,6 @@
 //! Meters as text: names, help, labels, and nothing where nothing is known.
 
 use std::fmt;
-use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
@@ -9,6 +8,7 @@ use prometheus_client::registry::Registry;
 
 use super::Meters;
 use super::health::HealthReason;
+use super::held::AccountLabel;
 use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns, seconds_of_us};
 use crate::unit::{GpuUuid, Ms};
 use crate::unknown::{GapCause, Observed};
@@ -49,8 +49,10 @@ impl Collector for Shown {
 
 impl Shown {
     fn held(&self, page: &mut Page<'_>) -> fmt::Result {
-        let of = |gpu: &GpuUuid, account: &Arc<str>| {
-            vec![("gpu", gpu.to_string()), ("account", account.to_string())]
+        let of = |gpu: &GpuUuid, label: &AccountLabel| {
+            let mut labels = vec![("gpu", gpu.to_string()), ("account", label.account.to_string())];
+            labels.extend(label.named_by.map(|named_by| ("named_by", named_by.to_string())));
+            labels
         };
         let all = || self.0.held.iter().map(|((gpu, account), count)| (of(gpu, account), count));
         page.counters(

@@ -6,7 +6,7 @@ use super::container::{container_at, users_container_at};
 use super::job::job_at;
 use super::pod::pod_at;
 use super::units::{Units, users_of};
-use super::{Container, Job, Place, Pod};
+use super::{Container, Job, Place, Pod, Runtime};
 
 /// Bytes of a path that is read; a longer one tells nothing. The kernel hands out none: the buffers behind
 /// `/proc/PID/cgroup` are `PATH_MAX` (`proc_cgroup_show`, kernel/cgroup/cgroup.c).
@@ -53,10 +53,13 @@ impl Place {
             let job = place.job.as_ref()?;
             Some((job.scheduler, Arc::clone(job.id.as_ref()?)))
         };
-        let pod = |place: &Self| place.pod.as_ref().map(|pod| Arc::clone(&pod.uid));
+        let pod = |place: &Self| {
+            let pod = place.pod.as_ref()?;
+            Some((Arc::clone(&pod.uid), place.inner_owner()))
+        };
         let container = |place: &Self| {
             let container = place.container.as_ref()?;
-            Some((container.runtime, Arc::clone(&container.id), place.inner_owner_uid))
+            Some((container.runtime, Arc::clone(&container.id), place.inner_owner()))
         };
         let decide = |same: bool, is_known: bool| is_known.then_some(same);
         let of_job = decide(job(self) == job(other), job(self).or(job(other)).is_some());
@@ -81,6 +84,7 @@ impl Units {
             pod: inner.pod,
             job: inner.job,
             inner_owner_uid: inner.owner_uid,
+            within: inner.within,
         }
     }
 }
@@ -106,6 +110,8 @@ struct Inner {
     job: Option<Job>,
     /// Whose container and pod are, where they are a user's own.
     owner_uid: Option<u32>,
+    /// The outermost system container that they are in.
+    within: Option<Container>,
     /// How many containers, pods and jobs the path goes through.
     depth: usize,
 }
@@ -129,7 +135,7 @@ impl Inner {
             let pod = pod_at(above, part);
             if let Some(pod) = pod.filter(|_| !is_users || inner.container.is_some()) {
                 // A container above is the node that the pod runs in.
-                inner.container = None;
+                inner.enter();
                 inner.pod = Some(pod);
                 inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
@@ -142,12 +148,20 @@ impl Inner {
                 _ => container_at(above, part, below),
             };
             if let Some(container) = container {
+                inner.enter();
                 inner.container = Some(container);
                 inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
             }
         }
         inner
+    }
+
+    /// What follows is in the container that was found last.
+    fn enter(&mut self) {
+        let outer = self.container.take();
+        let is_system = |one: &Container| one.runtime.is_some_and(Runtime::is_of_systems);
+        self.within = self.within.take().or_else(|| outer.filter(is_system));
     }
 
     /// How specific it is; compared from left to right.

@@ -26,7 +26,7 @@ pub(super) fn why_never(key: &Key, text: &str) -> Option<String> {
         Field::Unit | Field::UserUnit if !is_any(text, &[".service", ".scope"]) => Some(format!(
             "is the name of a service or scope with its kind; write \"{shown}.service\", or a prefix or regex"
         )),
-        Field::Slice if !text.ends_with(".slice") => {
+        Field::Slice if !is_any(text, &[".slice"]) => {
             Some(format!("is the name of a slice with its kind; write \"{shown}.slice\""))
         }
         Field::Cgroup => why_no_path(text),
@@ -35,8 +35,9 @@ pub(super) fn why_never(key: &Key, text: &str) -> Option<String> {
             let name = escape_bounded(name.as_bytes(), 60);
             Some(format!("is a name and no path; write \"{name}\", or look at exe"))
         }
-        Field::ContainerOf if text != SYSTEM && !is_user(text) => Some(format!(
-            "is \"{SYSTEM}\", or \"user@UID\" with the number of a user whose own the container is"
+        Field::ContainerOf if text != SYSTEM && !is_owner(text) => Some(format!(
+            "is \"{SYSTEM}\", \"user@UID\" with the number of a user whose own the container is, or the system \
+             container that it is in, as \"lxc 107\""
         )),
         Field::Container if text.starts_with('/') => {
             Some("has no slash before it; leave that out".to_owned())
@@ -81,6 +82,19 @@ pub(super) fn why_never_begins(key: &Key, text: &str) -> Option<String> {
 
 fn is_any(text: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| text.len() > ending.len() && text.ends_with(ending))
+}
+
+/// As `Place::inner_owner` writes it: of a user, of a system container, or of one that is a user's.
+fn is_owner(text: &str) -> bool {
+    let is_system = |text: &str| {
+        let (word, name) = text.split_once(' ').unwrap_or((text, ""));
+        let mut systems = Runtime::ALL.into_iter().filter(|one| one.is_of_systems());
+        !name.is_empty() && systems.any(|one| one.as_str() == word)
+    };
+    match text.rsplit_once(" of ") {
+        Some((system, user)) => is_system(system) && is_user(user),
+        None => is_user(text) || is_system(text),
+    }
 }
 
 fn is_user(text: &str) -> bool {

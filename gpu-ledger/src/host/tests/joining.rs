@@ -236,46 +236,7 @@ fn a_process_that_is_moved_after_it_was_where_it_works_says_so_and_stands_where_
         ([Some(WEB), Some(WEB), None, Some(ASR)], "asr", true),
     ];
     for (seen, account, is_moved) in cases {
-        let mut world = World::daemon();
-        let paths: Vec<&str> = seen.into_iter().flatten().collect();
-        let group = |path: &str| {
-            let id = paths.iter().position(|one| *one == path).unwrap();
-            CgroupId { hierarchy: 0, id: 100 + u64::try_from(id).unwrap() }
-        };
-        for path in &paths {
-            world.event(Event::CgroupMade(CgroupMade {
-                cgroup: group(path),
-                path: Some(path.as_bytes().to_vec().into()),
-                at: BootNs(10_001 * MS),
-                cpu: 0,
-                seq: 0,
-            }));
-        }
-        let key = process(100, 10_100);
-        let events = [
-            fork(key, shell()),
-            exec(key, shell(), 10_100 * MS + 1, "train"),
-            touch(key, shell(), 10_100 * MS + 2),
-            exit(key, shell(), 10_300 * MS),
-        ];
-        for (mut event, path) in events.into_iter().zip(seen) {
-            let Some(path) = path else { continue };
-            let subject = match &mut event {
-                Event::Fork(fork) => &mut fork.subject,
-                Event::Exec(exec) => &mut exec.subject,
-                Event::DeviceTouch(touch) => &mut touch.subject,
-                Event::Exit(exit) => &mut exit.subject,
-                Event::CgroupMade(_) => unreachable!(),
-            };
-            subject.cgroups = Some(vec![group(path)]);
-            // Told twice, it changes nothing.
-            world.event(event.clone());
-            world.event(event);
-        }
-        world.opens(100, 10_110);
-        world.read(10_200);
-        world.closes(100, 10_301);
-        world.read(10_400);
+        let world = seen_in(seen);
         let settled = world.settled();
         let [settled] = settled.as_slice() else { panic!("{settled:?}") };
         let own = settled.whose.account.to_string();
@@ -283,4 +244,49 @@ fn a_process_that_is_moved_after_it_was_where_it_works_says_so_and_stands_where_
         let flags = &settled.settlement.flags;
         assert_eq!(flags.contains(&Flag::CgroupMoved), is_moved, "{seen:?}");
     }
+}
+
+/// A process that is forked, executes, opens the GPU, holds it and ends; in which group it is seen each time.
+fn seen_in(seen: [Option<&str>; 4]) -> World {
+    let mut world = World::daemon();
+    let paths: Vec<&str> = seen.into_iter().flatten().collect();
+    let group = |path: &str| {
+        let id = paths.iter().position(|one| *one == path).unwrap();
+        CgroupId { hierarchy: 0, id: 100 + u64::try_from(id).unwrap() }
+    };
+    for path in &paths {
+        world.event(Event::CgroupMade(CgroupMade {
+            cgroup: group(path),
+            path: Some(path.as_bytes().to_vec().into()),
+            at: BootNs(10_001 * MS),
+            cpu: 0,
+            seq: 0,
+        }));
+    }
+    let key = process(100, 10_100);
+    let events = [
+        fork(key, shell()),
+        exec(key, shell(), 10_100 * MS + 1, "train"),
+        touch(key, shell(), 10_100 * MS + 2),
+        exit(key, shell(), 10_300 * MS),
+    ];
+    for (mut event, path) in events.into_iter().zip(seen) {
+        let Some(path) = path else { continue };
+        let subject = match &mut event {
+            Event::Fork(fork) => &mut fork.subject,
+            Event::Exec(exec) => &mut exec.subject,
+            Event::DeviceTouch(touch) => &mut touch.subject,
+            Event::Exit(exit) => &mut exit.subject,
+            Event::CgroupMade(_) => unreachable!(),
+        };
+        subject.cgroups = Some(vec![group(path)]);
+        // Told twice, it changes nothing.
+        world.event(event.clone());
+        world.event(event);
+    }
+    world.opens(100, 10_110);
+    world.read(10_200);
+    world.closes(100, 10_301);
+    world.read(10_400);
+    world
 }

@@ -7,7 +7,7 @@ use crate::journal::entry::{
     Change, Correction, CoverageEdge, Entry, EpochEdge, Evidence, Figures, OpenFigures, OpenKind,
     SettlementFigures,
 };
-use crate::settlement::{Account, SettlementId};
+use crate::settlement::{Account, Ground, SettlementId};
 use crate::unknown::{DisputeReason, GapCause};
 
 /// A row of one of the tables beside the chain.
@@ -184,7 +184,9 @@ fn covered(seq: Value, edge: &CoverageEdge) -> Vec<Value> {
 fn account_columns(account: &Account) -> [Value; 3] {
     match account {
         Account::Ruled { name, rule } => [text("ruled"), text(name), Value::from(rule.0)],
-        Account::Unclassified(name) => [text("unclassified"), text(name), Value::Null],
+        Account::Unclassified { name, ground } => {
+            [text(ground.map_or("unclassified", Ground::as_str)), text(name), Value::Null]
+        }
         Account::Unattributed(reason) => [text("unattributed"), text(reason.as_str()), Value::Null],
     }
 }

@@ -244,7 +244,8 @@ fn a_file_in_which_enough_is_wrong_is_not_looked_into_any_further() {
         .map(|line| format!("[[rule]]\naccount = \"a\"\n{line}\n").repeat(2 * FAULTS_LOOKED_MAX))
         .collect();
     let keys = |key: &str| -> String {
-        (0..2 * FAULTS_LOOKED_MAX).map(|n| format!("{key}{n} = \"\"\n")).collect()
+        let line = |n| format!("{key}{n} = \"\"\n");
+        (0..2 * FAULTS_LOOKED_MAX).map(line).collect()
     };
     texts.push(keys("unknown"));
     texts.push(format!("[[rule]]\naccount = \"a\"\n{}", keys("unknown")));

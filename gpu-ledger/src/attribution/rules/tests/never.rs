@@ -27,6 +27,11 @@ fn a_text_that_nothing_is_called_is_refused_with_what_to_write() {
         ),
         ("ancestor = \"/usr/bin/ollama\"", "write \"ollama\"", "ancestor = \"dir/__main__.py\""),
         ("container_of = \"alice\"", "\"user@UID\"", "container_of = \"user@1000\""),
+        (
+            "container_of = \"docker 107\"",
+            "as \"lxc 107\"",
+            "container_of = [\"system\", \"lxc 107\", \"nspawn a of user@7\"]",
+        ),
         ("container = \"/web\"", "has no slash before it", "container = \"web\""),
         ("container = \"docker 3f2a\"", "write \"3f2a\"", "container = \"3f2a\""),
         ("pod = \"ml/web-0\"", "namespace = \"ml\" and pod = \"web-0\"", "pod = \"web-0\""),
