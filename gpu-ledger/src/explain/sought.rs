@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::choice::{Choice, Choosable, Closeness};
@@ -186,6 +187,17 @@ impl<'c> Sought<'c> {
             && self.chosen.len() > 1;
         if is_one_of_several {
             let what = self.candidates();
+            return Err(ExplainError::Several { what });
+        }
+        let beginnings: BTreeSet<&Arc<str>> = (self.chosen.values())
+            .filter_map(|one| self.choice.container_begun(&one.figures.labels))
+            .collect();
+        if beginnings.len() > 1 {
+            let ids = listed(beginnings.into_iter().map(ToString::to_string));
+            let what = format!(
+                "several containers begin with {}: {ids}; give more of the id of one",
+                self.choice.words()
+            );
             return Err(ExplainError::Several { what });
         }
         Ok(self)
