@@ -21,7 +21,7 @@ use crate::argv::redact_words;
 use crate::calling::gpu_called;
 use crate::clock::Clock;
 use crate::escape::escape;
-use crate::output::{Output, complain};
+use crate::output::{complain, to_stdout};
 use crate::residency::events::Labels;
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
 use crate::residency::moment::Length;
@@ -153,7 +153,7 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
         remember(&verifications, &reports);
     }
     let page = page(&reports, outcome, options.acceptance);
-    Output::Stdout.write(&page)?;
+    to_stdout(&page)?;
     Ok(status(&reports))
 }
 
