@@ -31,6 +31,7 @@
 //! | [`prices`] | what an hour costs and since when; exact amounts | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
+//! | `notify` | what the service manager is told | its socket |
 //! | [`metrics`] | meters in Prometheus' format | a text file, a loopback socket |
 //! | [`config`] | the configuration file, checked | that file |
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
@@ -83,6 +84,7 @@ pub mod likeness;
 pub mod metrics;
 pub mod mode;
 pub mod naming;
+mod notify;
 mod observer;
 mod output;
 pub mod place;

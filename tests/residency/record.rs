@@ -215,6 +215,30 @@ fn nobody_who_reads_the_verdict_is_no_failure() {
 }
 
 #[test]
+fn the_service_manager_is_told_when_every_curve_has_begun_and_two_recorders_see_each_other() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let path = sim.folder().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut first = recorder(&sim, &["--duration", "2s"]);
+    let mut first = first.env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).spawn().unwrap();
+    let mut told = [0; 64];
+    let length = manager.recv(&mut told).unwrap();
+    assert_eq!(&told[..length], b"READY=1");
+    let begun = batches(&sim);
+    assert_eq!(begun.len(), 1);
+    let second = recorder(&sim, &["--duration", "200ms"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(3), "{}", text(&second.stderr));
+    assert_eq!(first.wait().unwrap().code(), Some(3));
+    let other = batches(&sim).into_iter().find(|batch| *batch != begun[0]).unwrap();
+    // There may be more of them, of other tests.
+    let others = json(&other.join("manifest.json"))["other_recorders"].as_u64();
+    assert!(others.is_some_and(|others| others >= 1), "{others:?}");
+    for batch in [&begun[0], &other] {
+        assert_eq!(verified(batch)["as_recorded"], true);
+    }
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_before_anything_is() {
     let sim = Sim::start(&["--gpus", "1"]);
     let duration = ["--duration", "1s"];

@@ -42,14 +42,10 @@ impl Daemon {
             nvml_library,
             clock,
             log,
-            notify_socket: notify_socket(),
+            notify_socket: super::notify_socket(),
             watchdog: watchdog(),
         })
     }
-}
-
-fn notify_socket() -> Option<std::ffi::OsString> {
-    std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())
 }
 
 /// How often the service manager wants to hear of this process.

@@ -306,6 +306,11 @@ fn start_logging(usual: &str) -> LogFilter {
     })
 }
 
+/// Where the service manager wants to be told that we are ready.
+fn notify_socket() -> Option<OsString> {
+    std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

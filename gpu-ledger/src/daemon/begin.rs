@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::calls::Desk;
 use super::fresh::Fresh;
-use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
 use super::request::Call;
@@ -26,6 +25,7 @@ use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
+use crate::notify::Manager;
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};

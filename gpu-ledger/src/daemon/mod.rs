@@ -19,7 +19,6 @@ mod fold;
 mod fresh;
 mod gaps;
 mod meters;
-mod notify;
 mod offline;
 mod options;
 mod overflow;
@@ -51,7 +50,6 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at};
 
 use self::calls::Desk;
 pub(crate) use self::client::{Client, ClientError};
-use self::notify::Manager;
 pub(crate) use self::offline::offline_status;
 pub use self::options::{DaemonOptions, LogFilter};
 use self::queue::Queue;
@@ -71,6 +69,7 @@ use crate::config::{CONFIG_DEFAULT, Config, ConfigError, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
+use crate::notify::Manager;
 use crate::observer::{DRAIN_INTERVAL, Observer, ReleaseError, Wake};
 use crate::unknown::Unknown;
 

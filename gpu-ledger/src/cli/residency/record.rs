@@ -140,6 +140,7 @@ impl Record {
             argv: self.cmd,
             verifications: verifications(),
             call_deadline: self.call_deadline,
+            notify_socket: crate::cli::notify_socket(),
             nvml_library,
             clock,
         };

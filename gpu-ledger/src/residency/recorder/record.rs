@@ -21,6 +21,7 @@ use crate::argv::redact_words;
 use crate::calling::gpu_called;
 use crate::clock::Clock;
 use crate::escape::escape;
+use crate::notify::Manager;
 use crate::output::{complain, to_stdout};
 use crate::residency::events::Labels;
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
@@ -73,6 +74,8 @@ pub struct RecordOptions {
     pub call_deadline: Duration,
     /// The library's path; the system's where there is none.
     pub nvml_library: Option<PathBuf>,
+    /// `NOTIFY_SOCKET` of the environment.
+    pub notify_socket: Option<OsString>,
     /// The clocks.
     pub clock: Clock,
 }
@@ -289,6 +292,7 @@ async fn iterations(
     let folders: Vec<PathBuf> = batches.iter().map(|batch| batch.folder().to_path_buf()).collect();
     let folders = std::env::join_paths(&folders)?;
     let commands = AtomicU64::new(0);
+    let manager = Manager::of(options.notify_socket.as_ref(), None);
     let mut last = Outcome { interrupted: false, command_status: None };
     for labels in &options.iterations {
         progress.begin();
@@ -306,6 +310,7 @@ async fn iterations(
             call_deadline: options.call_deadline,
             backend,
             commands: &commands,
+            manager: &manager,
         };
         let (endings, outcome) = window::run(&plan, library, lanes, people, &mut progress).await?;
         last = outcome;

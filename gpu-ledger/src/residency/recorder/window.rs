@@ -17,6 +17,7 @@ use super::people::People;
 use super::progress::Progress;
 use crate::accounting::nvml::Library;
 use crate::clock::{Clock, process_cpu_ns};
+use crate::notify::Manager;
 use crate::observer::DRAIN_INTERVAL;
 use crate::residency::events::{EndCause, Event};
 use crate::residency::files::IterationWriter;
@@ -57,6 +58,8 @@ pub struct Plan<'options> {
     pub backend: Backend,
     /// How often the user's command was started so far, in all windows.
     pub commands: &'options AtomicU64,
+    /// Who is told when every curve has begun.
+    pub(super) manager: &'options Manager,
 }
 
 /// How the iteration ended beside its curves.
@@ -214,6 +217,7 @@ impl Window<'_> {
         if !self.lanes.iter().any(|lane| lane.t0.is_some()) {
             return Ok(());
         }
+        self.plan.manager.tell("READY=1");
         if self.plan.argv.is_empty() {
             let t0s = self.lanes.iter().filter_map(|lane| lane.t0).map(|t0| t0.0.to_string());
             crate::output::complain(&format!("READY t0={}", t0s.collect::<Vec<_>>().join(",")));

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 /// The service manager, where there is one.
 #[derive(Debug)]
-pub(super) struct Manager {
+pub(crate) struct Manager {
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// How often it wants to hear that we live.
-    pub(super) watchdog: Option<Duration>,
+    pub(crate) watchdog: Option<Duration>,
 }
 
 impl Manager {
     /// The one that these variables of the environment name (`NOTIFY_SOCKET`, `WATCHDOG_USEC`).
-    pub(super) fn of(socket: Option<&OsString>, watchdog: Option<Duration>) -> Self {
+    pub(crate) fn of(socket: Option<&OsString>, watchdog: Option<Duration>) -> Self {
         let socket = socket.and_then(|path| match connect(path) {
             Ok(connected) => Some(connected),
             Err(error) => {
@@ -29,7 +29,7 @@ impl Manager {
     }
 
     /// Tells it one thing.
-    pub(super) fn tell(&self, what: &str) {
+    pub(crate) fn tell(&self, what: &str) {
         let Some((socket, address)) = &self.socket else { return };
         if let Err(error) = socket.send_to_addr(what.as_bytes(), address) {
             tracing::warn!(%error, what, "the service manager cannot be told");
