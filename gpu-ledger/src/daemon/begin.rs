@@ -25,6 +25,7 @@ use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
+use crate::memory::Pace;
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
@@ -45,8 +46,9 @@ impl Daemon {
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
         let tracer = tracer_options(&config);
         let naming = start::naming(&config, &clock);
+        let pace = config.memory_period.map(Pace::of);
         let (mut observer, missing) =
-            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+            start::observe(&clock, host_name, (&tracer, pace), left.resumed, Arc::clone(&naming));
         let in_force = InForce::at_start(rules, naming, config.cmdline, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
@@ -125,6 +127,7 @@ impl Daemon {
             clock: self.clock.clone(),
             dead_rows_hidden,
             touches_watched: self.observer.host().touches_watched(),
+            memory_period: self.config.memory_period,
         };
         match self.observer.open_driver(driver).await {
             Ok(()) => self.driver_opened(),

@@ -10,6 +10,7 @@ use std::hash::BuildHasher as _;
 
 use super::request::{OTHER_USERS, Peer};
 use crate::journal::entry::{Change, Correction, Entry, Figures, OpenFigures};
+use crate::memory::Holding;
 use crate::settlement::Account;
 use crate::unit::Pid;
 
@@ -56,6 +57,17 @@ impl Fold {
             Figures::Mark(mut mark) => {
                 mark.note = None;
                 Figures::Mark(mark)
+            }
+            Figures::Memory(mut stretch) => {
+                for Holding { holder, .. } in &mut stretch.holders {
+                    if !self.peer.sees(holder.uid) {
+                        holder.account = hidden(&holder.account);
+                        (holder.program, holder.uid, holder.start) = (None, None, None);
+                        holder.pid = self.alias(holder.pid);
+                        holder.labels.clear();
+                    }
+                }
+                Figures::Memory(stretch)
             }
             figures @ (Figures::Settlement(_)
             | Figures::Correction(_)

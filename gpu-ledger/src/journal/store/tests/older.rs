@@ -16,7 +16,7 @@ fn make_old(folder: &Folder, version: u32) {
         _ => (include_str!("../argv.v2.sql"), "commitment, bytes, true_length, state, text"),
     };
     let steps = format!(
-        "BEGIN; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
+        "BEGIN; DROP VIEW memory_held; DROP TABLE memory; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
          INSERT INTO argv SELECT {columns} FROM new; DROP TABLE new; PRAGMA user_version = {version}; COMMIT"
     );
     connection.execute_batch(&steps).unwrap();
