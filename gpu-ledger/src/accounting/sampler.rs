@@ -72,8 +72,13 @@ impl Sampler {
             let period = Length(u64::try_from(options.period.as_nanos()).unwrap_or(u64::MAX));
             // It ends when somebody asks: a GPU that cannot be read may come back.
             let wanted = Wanted { duration: None, period, start_timeout: Length(u64::MAX) };
-            let mut passes =
-                Passes { gpu: &gpu, library: &library, options: &options, watch: mine, gauges: None };
+            let mut passes = Passes {
+                gpu: &gpu,
+                library: &library,
+                options: &options,
+                watch: mine,
+                gauges: None,
+            };
             // What a pass cost is known when it is over, and told with it.
             let clock = options.clock.clone();
             let cost = std::cell::RefCell::new(ReadCost::default());
@@ -139,9 +144,9 @@ impl<'library> Passes<'library> {
         };
         let fields = gauges.memory_fields();
         let cost = gauges.take_cost();
-        let is_stale = fields.asked().any(
-            |asked| matches!(asked.status, Status::Unknown(reason) if goes_stale(reason)),
-        );
+        let is_stale = fields
+            .asked()
+            .any(|asked| matches!(asked.status, Status::Unknown(reason) if goes_stale(reason)));
         if !is_stale {
             self.gauges = Some(gauges);
         }
@@ -182,4 +187,3 @@ impl Instrument for Costed<'_, '_> {
         false
     }
 }
-

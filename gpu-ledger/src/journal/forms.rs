@@ -19,9 +19,7 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
 use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
-use crate::memory::{
-    Beyond, ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch,
-};
+use crate::memory::{Beyond, ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
 use crate::settlement::{Account, Balance, Candidate, Fit, RuleId};

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::Meters;
 use super::health::HealthReason;
-use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns, seconds_of_us};
+use super::page::{Labels, PREFIX, Page, gib_seconds_of, seconds_of, seconds_of_ns, seconds_of_us};
 use crate::unit::{GpuUuid, Ms};
 use crate::unknown::{GapCause, Observed};
 
@@ -40,6 +40,7 @@ impl Collector for Shown {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page::new(encoder);
         self.held(&mut page)?;
+        self.memory(&mut page)?;
         self.blind_spots(&mut page)?;
         self.driver(&mut page)?;
         self.gpus(&mut page)?;
@@ -98,6 +99,24 @@ impl Shown {
             "settlements",
             "Settlements in the journal.",
             [(Labels::new(), self.0.settlements)],
+        )
+    }
+
+    fn memory(&self, page: &mut Page<'_>) -> fmt::Result {
+        let held = self.0.memory.iter().map(|((gpu, account), memory)| {
+            let labels = vec![("gpu", gpu.to_string()), ("account", account.to_string())];
+            (labels, gib_seconds_of(*memory))
+        });
+        page.counters(
+            "memory_held_gib_seconds",
+            "Device memory held over time, by samples, of hours that are over and valid.",
+            held,
+        )?;
+        let void = self.0.memory_void_hours.iter();
+        page.counters(
+            "memory_void_hours",
+            "Hours in which memory held is not known: a sample in them was too old.",
+            void.map(|(gpu, hours)| (vec![("gpu", gpu.to_string())], *hours)),
         )
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
+use crate::memory::ByteMs;
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
 use crate::metrics::{
@@ -33,6 +34,8 @@ fn meters() -> Meters {
         latency_counts,
     };
     Meters {
+        memory: BTreeMap::from([((gpu(), Arc::from("ollama")), ByteMs((3 << 30) * 1_500))]),
+        memory_void_hours: BTreeMap::from([(gpu(), 2)]),
         made_at: WallUs(1_796_040_500_250_000),
         held: BTreeMap::from([
             ((gpu(), Arc::from("ollama")), count),

@@ -10,7 +10,7 @@ use super::names::Names;
 use super::{Ledger, Whose};
 use crate::bill::LineKey;
 use crate::bill::intervals::union;
-use crate::memory::{Beyond, ByteMs, Device, Held, HOUR_MS, Pace, SLOT_MS, Sampling, Stretch};
+use crate::memory::{Beyond, ByteMs, Device, HOUR_MS, Held, Pace, SLOT_MS, Sampling, Stretch};
 use crate::residency::verdict::VoidReason;
 use crate::unit::{BootNs, Ms, Pid, Span};
 
@@ -66,6 +66,13 @@ impl MemoryOf {
     #[must_use]
     pub const fn unknown_ms(self) -> u64 {
         self.void_ms.saturating_add(self.cut_ms).saturating_add(self.held.unsaid_ms)
+    }
+
+    /// As a weight for dividing shared time, in MiB·ms; `None` where some of it is not known.
+    #[must_use]
+    pub fn weight(self) -> Option<u64> {
+        let is_known = self.unknown_ms() == 0 && self.held.known_ms > 0;
+        is_known.then(|| u64::try_from(self.held.memory.0 >> 20).unwrap_or(u64::MAX))
     }
 
     pub(in crate::bill) fn add(&mut self, other: Self) {
@@ -159,10 +166,14 @@ impl Ledger {
 
     /// Everybody who held memory in the period.
     pub(super) fn memory_holders(&self, period: Span) -> impl Iterator<Item = Whose> {
-        let taken = self.memories.taken.iter().filter(move |one| one.span.overlap(period).is_some());
+        let taken =
+            self.memories.taken.iter().filter(move |one| one.span.overlap(period).is_some());
         let numbers: BTreeSet<u32> =
             taken.flat_map(|one| one.holders.iter().map(|(number, _)| *number)).collect();
-        numbers.into_iter().filter_map(|number| self.memories.holders.name(number)).map(|of| of.whose)
+        numbers
+            .into_iter()
+            .filter_map(|number| self.memories.holders.name(number))
+            .map(|of| of.whose)
     }
 
     /// Whose the memory was, users by the real user id.

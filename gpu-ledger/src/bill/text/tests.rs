@@ -401,7 +401,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
         let columns = reader.headers().unwrap().len();
         (columns, reader.records().map(Result::unwrap).count())
     };
-    assert_eq!(read(&csv), (22, rows));
+    assert_eq!(read(&csv), (24, rows));
     let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
     let settled = by_process.settlements.as_ref().unwrap().len();
     let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());

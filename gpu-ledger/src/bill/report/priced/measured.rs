@@ -6,13 +6,14 @@ use super::State;
 use super::asleep::Asleep;
 use super::divided::{Presence, shares};
 use crate::bill::intervals::union;
-use crate::bill::ledger::{Cut, counts};
+use crate::bill::ledger::{Cut, CutGpu, counts};
 use crate::bill::on_gpu::by_process;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::{
     AccountStatement, Bill, BillError, Booked, By, GpuBooks, GpuLine, LineKey, LineName, Parts,
     SharePolicy,
 };
+use crate::memory::ByteMs;
 use crate::unit::{Ms, Span};
 use crate::unknown::NamelessReason;
 
@@ -37,6 +38,8 @@ pub(super) struct Measured {
     pub(super) alone: Option<Ms>,
     /// The range, of what is settled; `None` where nothing was sampled.
     pub(super) busy: Option<(Ms, Ms)>,
+    /// Of memory; `None` where no sample tells it.
+    pub(super) memory: Option<ByteMs>,
 }
 
 /// How the bill is made.
@@ -73,7 +76,7 @@ pub(super) fn measured(
         if let (Some(gpu), NamelessReason::NoStartTime) = (gpu, line.reason) {
             let (who, state) = (Who::Reason(line.reason), State::Unattributed);
             let (held, alone, busy) = (Some(line.held), Some(Ms::ZERO), None);
-            all.push(Measured { gpu, who, state, held, alone, busy });
+            all.push(Measured { gpu, who, state, held, alone, busy, memory: None });
         }
     }
     Ok(all)
@@ -132,6 +135,7 @@ fn of_gpu(
             held: slept.held(union, priced, is_divided),
             alone: slept.alone(union, alone.0),
             busy: sampled.get(&of.account).and_then(Sampled::busy),
+            memory: None,
         });
         all.push(Measured {
             gpu,
@@ -141,6 +145,7 @@ fn of_gpu(
             held: Some(held(open, Presence::Open).ok_or(overflow)?),
             alone: Some(alone.1),
             busy: None,
+            memory: None,
         });
     }
     let nobodys = nobodys(period, books, line, of_cut.unread);
@@ -153,9 +158,30 @@ fn of_gpu(
         (State::Undivided, undivided),
     ] {
         let (held, alone, busy) = (Some(held), Some(Ms::ZERO), None);
-        all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy });
+        all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy, memory: None });
     }
+    memory_of(cut, (gpu, of_cut), all);
     Ok(())
+}
+
+/// Memory held: what is known of each line, and that of some of its time nothing is.
+fn memory_of(cut: &Cut<'_>, (gpu, of_cut): (usize, &CutGpu<'_>), all: &mut Vec<Measured>) {
+    let mut push = |who, state, memory| {
+        let (held, alone, busy) = (None, None, None);
+        all.push(Measured { gpu, who, state, held, alone, busy, memory });
+    };
+    let memory = &of_cut.memory;
+    for (line, of) in &memory.lines {
+        if of.held.known_ms > 0 {
+            push(who(cut, *line), State::Sampled, Some(of.held.memory));
+        }
+        if of.unknown_ms() > 0 {
+            push(who(cut, *line), State::Unsampled, None);
+        }
+    }
+    if memory.uncovered > Ms::ZERO || memory.beyond.is_some() {
+        push(Who::Gpu, State::Unsampled, None);
+    }
 }
 
 /// Time that is on nobody's line.
