@@ -33,11 +33,14 @@ impl Host {
     pub(super) fn take_memory(&mut self, told: MemorySample) {
         let Some(pace) = self.settings.memory else { return };
         let MemorySample { gpu, sample, stamp, cost } = told;
+        let listed = sample.fields.processes.as_ref().and_then(|list| list.known());
         if let Some(rows) = self.gpus.get_mut(&gpu) {
             rows.cost.add(&cost);
+            for one in listed.into_iter().flatten() {
+                rows.note_kind(one.pid, one.compute, one.graphics);
+            }
         }
         let at = sample.completed();
-        let listed = sample.fields.processes.as_ref().and_then(|list| list.known());
         let holders = listed
             .into_iter()
             .flatten()
