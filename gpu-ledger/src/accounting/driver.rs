@@ -181,7 +181,7 @@ impl Driver {
                 .await??;
         let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
-        let (sampled, samples) = mpsc::channel(SAMPLES_WAITING_MAX);
+        let (teller, samples) = mpsc::channel(SAMPLES_WAITING_MAX);
         let (mut workers, mut samplers) = (BTreeMap::new(), BTreeMap::new());
         for gpu in &gpus {
             let worker_options = WorkerOptions {
@@ -198,7 +198,7 @@ impl Driver {
                     address: worker_options.address.clone(),
                 };
                 let (uuid, library) = (gpu.uuid.clone(), Arc::clone(&library));
-                let sampler = Sampler::start(uuid, library, sampler_options, sampled.clone())
+                let sampler = Sampler::start(uuid, library, sampler_options, teller.clone())
                     .map_err(|error| no_thread(&error))?;
                 samplers.insert(gpu.uuid.clone(), sampler);
             }

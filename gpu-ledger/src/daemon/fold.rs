@@ -178,6 +178,25 @@ mod tests {
     }
 
     #[test]
+    fn of_memory_a_user_keeps_their_own_and_others_keep_no_more_than_how_much() {
+        let mut journal = Journal::began(0, 1);
+        journal.memory((0, 1_000), &[(program("mine"), 7, 5), (program("theirs"), 8, 9)], &[]);
+        let Figures::Memory(stretch) = &mut journal.entries[2].figures else { panic!() };
+        stretch.holders[1].holder.uid = Some(7);
+        let was = stretch.clone();
+        let seen = folded(&Fold::new(STRANGER), &journal, None);
+        let Figures::Memory(stretch) = &seen[2].figures else { panic!() };
+        assert_eq!(stretch.holders[0], was.holders[0], "nothing is taken from their own");
+        let theirs = &stretch.holders[1];
+        assert_eq!(theirs.holder.account.to_string(), OTHER_USERS);
+        assert_eq!((&theirs.holder.program, theirs.holder.uid), (&None, None));
+        assert_eq!((theirs.holder.start, theirs.holder.labels.len()), (None, 0));
+        assert!(theirs.holder.pid.is_alias());
+        assert_eq!((theirs.held, stretch.device), (was.holders[1].held, was.device));
+        assert!(stretch.closes());
+    }
+
+    #[test]
     fn corrections_of_their_own_rows_are_seen_and_those_of_others_are_not() {
         let mut journal = Journal::began(0, 1);
         let open = journal.open(5, OpenKind::Row, 0, 7, 1, program("x"));

@@ -56,6 +56,12 @@ pub const PERIOD_MAX: Duration = Duration::from_mins(1);
 /// Holders of one GPU in one stretch that are kept apart. What further ones held stands in one sum.
 pub const HOLDERS_MAX: usize = 256;
 
+/// The hour in which a millisecond since 1970 lies, as its first one.
+#[must_use]
+pub const fn hour_of(ms: u64) -> u64 {
+    ms.saturating_sub(ms % HOUR_MS)
+}
+
 /// Bytes of device memory × milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ByteMs(pub u128);
@@ -230,7 +236,7 @@ impl Stretch {
     /// The hour that it belongs to, in ms since 1970.
     #[must_use]
     pub const fn hour_ms(&self) -> u64 {
-        self.from.ms() - self.from.ms() % HOUR_MS
+        hour_of(self.from.ms())
     }
 
     /// What all processes held together, those without room included.

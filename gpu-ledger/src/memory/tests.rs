@@ -39,6 +39,17 @@ fn holder(pid: u32) -> Holder {
     }
 }
 
+fn reading<T>(before_ns: BootNs, after_ns: BootNs, value: T) -> Reading<T> {
+    Reading {
+        before_ns,
+        after_ns,
+        value: Some(value),
+        status: Status::Ok,
+        code: None,
+        driver_timestamp_us: None,
+    }
+}
+
 /// A pass that takes a millisecond and lands at `ms`, with the clocks as far apart as said.
 fn seen(ms: u64, used: u64, list: &List, (step_ms, asleep_ms): (u64, u64)) -> Seen {
     let (before_ns, after_ns) = (boot(ms - 1), boot(ms));
@@ -49,16 +60,6 @@ fn seen(ms: u64, used: u64, list: &List, (step_ms, asleep_ms): (u64, u64)) -> Se
         compute: true,
         graphics: false,
     });
-    fn reading<T>(before_ns: BootNs, after_ns: BootNs, value: T) -> Reading<T> {
-        Reading {
-            before_ns,
-            after_ns,
-            value: Some(value),
-            status: Status::Ok,
-            code: None,
-            driver_timestamp_us: None,
-        }
-    }
     let fields = Fields {
         utilization: None,
         power: None,

@@ -10,7 +10,9 @@ use super::names::Names;
 use super::{Ledger, Whose};
 use crate::bill::LineKey;
 use crate::bill::intervals::union;
-use crate::memory::{Beyond, ByteMs, Device, HOUR_MS, Held, Pace, SLOT_MS, Sampling, Stretch};
+use crate::memory::{
+    Beyond, ByteMs, Device, HOUR_MS, Held, Pace, SLOT_MS, Sampling, Stretch, hour_of,
+};
 use crate::residency::verdict::VoidReason;
 use crate::unit::{BootNs, Ms, Pid, Span};
 
@@ -37,7 +39,7 @@ struct Taken {
 
 impl Taken {
     const fn hour(&self) -> (u32, u64) {
-        (self.gpu, self.span.from_ms() - self.span.from_ms() % HOUR_MS)
+        (self.gpu, hour_of(self.span.from_ms()))
     }
 }
 

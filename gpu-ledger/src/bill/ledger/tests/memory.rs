@@ -170,7 +170,7 @@ fn shared_time_is_divided_by_memory_where_that_is_known() {
 #[test]
 fn a_gib_hour_has_a_price_and_what_is_void_has_none() {
     let text = "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"memory\"\nper_hour = \"0.5\"\n";
-    let prices = parse(text, &jiff::tz::TimeZone::UTC).unwrap();
+    let list = parse(text, &jiff::tz::TimeZone::UTC).unwrap();
     let mut journal = watched();
     let held = [(program("ollama"), 7, 8 * GIB)];
     for quarter in 0..4 {
@@ -180,7 +180,7 @@ fn a_gib_hour_has_a_price_and_what_is_void_has_none() {
     journal.memory((HOUR_MS, HOUR_MS + SLOT_MS), &held, &void);
     journal.mark(2 * HOUR_MS, 1);
     let mut ask = ask(span(0, HOUR_MS + SLOT_MS), By::Account, SharePolicy::None);
-    ask.prices = Some(prices);
+    ask.prices = Some(list);
     let said = report(&ledger(&journal), &ask, head(&journal), &Outside::default()).unwrap();
     let priced = said.priced.as_ref().unwrap();
     let memory = priced.lines.iter().filter(|line| line.meter == Meter::Memory);

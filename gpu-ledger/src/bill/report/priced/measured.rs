@@ -6,7 +6,7 @@ use super::State;
 use super::asleep::Asleep;
 use super::divided::{Presence, shares};
 use crate::bill::intervals::union;
-use crate::bill::ledger::{Cut, CutGpu, counts};
+use crate::bill::ledger::{Cut, counts};
 use crate::bill::on_gpu::by_process;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::{
@@ -69,6 +69,7 @@ pub(super) fn measured(
     let mut all = Vec::new();
     for (gpu, line) in bill.gpus.iter().enumerate() {
         of_gpu(cut, bill.period, (gpu, line), how, &mut all)?;
+        memory_of(cut, gpu, &mut all);
     }
     // What has no start has no interval: it is where it was read, as long as the driver said.
     for line in &bill.unattributed {
@@ -137,16 +138,10 @@ fn of_gpu(
             busy: sampled.get(&of.account).and_then(Sampled::busy),
             memory: None,
         });
-        all.push(Measured {
-            gpu,
-            who: who(cut, of.account),
-            state: State::Open,
-            // What an open row sleeps is said when it settles.
-            held: Some(held(open, Presence::Open).ok_or(overflow)?),
-            alone: Some(alone.1),
-            busy: None,
-            memory: None,
-        });
+        // What an open row sleeps is said when it settles.
+        let held = Some(held(open, Presence::Open).ok_or(overflow)?);
+        let (who, state, alone) = (who(cut, of.account), State::Open, Some(alone.1));
+        all.push(Measured { gpu, who, state, held, alone, busy: None, memory: None });
     }
     let nobodys = nobodys(period, books, line, of_cut.unread);
     let (unbilled, undivided) =
@@ -160,12 +155,12 @@ fn of_gpu(
         let (held, alone, busy) = (Some(held), Some(Ms::ZERO), None);
         all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy, memory: None });
     }
-    memory_of(cut, (gpu, of_cut), all);
     Ok(())
 }
 
 /// Memory held: what is known of each line, and that of some of its time nothing is.
-fn memory_of(cut: &Cut<'_>, (gpu, of_cut): (usize, &CutGpu<'_>), all: &mut Vec<Measured>) {
+fn memory_of(cut: &Cut<'_>, gpu: usize, all: &mut Vec<Measured>) {
+    let Some(of_cut) = cut.gpus.get(gpu) else { return };
     let mut push = |who, state, memory| {
         let (held, alone, busy) = (None, None, None);
         all.push(Measured { gpu, who, state, held, alone, busy, memory });
