@@ -150,7 +150,7 @@ pub struct Before {
 pub struct Driver {
     workers: BTreeMap<GpuUuid, GpuWorker>,
     samplers: BTreeMap<GpuUuid, Sampler>,
-    samples: mpsc::Receiver<MemorySample>,
+    memory: mpsc::Receiver<MemorySample>,
     /// Ends when the library was shut down.
     closed: oneshot::Receiver<Infallible>,
     outcomes: mpsc::Receiver<ReadOutcome>,
@@ -181,7 +181,7 @@ impl Driver {
                 .await??;
         let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
-        let (teller, samples) = mpsc::channel(SAMPLES_WAITING_MAX);
+        let (teller, memory) = mpsc::channel(SAMPLES_WAITING_MAX);
         let (mut workers, mut samplers) = (BTreeMap::new(), BTreeMap::new());
         for gpu in &gpus {
             let worker_options = WorkerOptions {
@@ -215,8 +215,7 @@ impl Driver {
         thread.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
         let (clock, call_deadline) = (options.clock, options.call_deadline);
         let told = BTreeMap::new();
-        let this =
-            Self { workers, samplers, samples, closed, outcomes, told, clock, call_deadline };
+        let this = Self { workers, samplers, memory, closed, outcomes, told, clock, call_deadline };
         Ok((facts, gpus, this))
     }
 
@@ -289,7 +288,7 @@ impl Driver {
                 outcome = self.outcomes.recv() => {
                     return outcome.map(|outcome| Report::Read(Box::new(outcome)));
                 }
-                Some(sample) = self.samples.recv() => {
+                Some(sample) = self.memory.recv() => {
                     return Some(Report::Memory(Box::new(sample)));
                 }
                 () = tokio::time::sleep(pace(self.call_deadline)) => {}
@@ -304,7 +303,7 @@ impl Driver {
         while let Ok(outcome) = self.outcomes.try_recv() {
             reports.push(Report::Read(Box::new(outcome)));
         }
-        while let Ok(sample) = self.samples.try_recv() {
+        while let Ok(sample) = self.memory.try_recv() {
             reports.push(Report::Memory(Box::new(sample)));
         }
         reports
