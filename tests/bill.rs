@@ -15,7 +15,7 @@ use gpu_ledger::journal::entry::{
     GpuMark, Mark, Moment, NamelessEvidence, SettlementEvidence, SettlementFigures,
 };
 use gpu_ledger::journal::store::{StateDir, Store};
-use gpu_ledger::settlement::{Account, Balance};
+use gpu_ledger::settlement::{Account, Balance, Ground};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{NamelessReason, Observed, UnknownReason};
 use tempfile::TempDir;
@@ -118,7 +118,7 @@ impl Host {
     fn settlement(&self, pid: u32, ago_ms: u64, held_ms: u64, name: Option<&str>) -> Draft {
         let (start, read) = (self.ago(ago_ms), self.ago(ago_ms - held_ms));
         let account = match name {
-            Some(name) => Account::Unclassified(Arc::from(name)),
+            Some(name) => Account::by(Ground::Program, name),
             None => Account::Unattributed(NamelessReason::EventLost),
         };
         let figures = SettlementFigures {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use gpu_ledger::journal::Figures;
 use gpu_ledger::metrics::HeldPage;
-use gpu_ledger::metrics::held::HeldCount;
+use gpu_ledger::metrics::held::{AccountLabel, HeldCount};
 use gpu_ledger::unit::WallUs;
 use serde_json::Value;
 
@@ -36,7 +36,8 @@ fn until_page<T>(file: &Path, what: &str, find: impl Fn(&str) -> Option<T>) -> T
 fn held(page: &str, account: &str) -> Option<(HeldCount, WallUs)> {
     let page = HeldPage::of(page)?;
     let gpu = page.gpus.values().next()?;
-    Some((*gpu.counts.get(account)?, gpu.until))
+    let of_account = |label: &&AccountLabel| *label.account == *account;
+    Some((*gpu.counts.get(gpu.counts.keys().find(of_account)?)?, gpu.until))
 }
 
 #[test]

@@ -20,7 +20,7 @@ use gpu_ledger::memory::{
     Beyond, ByteMs, Device, Held, Holder, Holding, Pace, SLOT_MS, Sampling, Stretch,
 };
 use gpu_ledger::residency::verdict::VoidReason;
-use gpu_ledger::settlement::{Account, Balance, Fit, RuleId};
+use gpu_ledger::settlement::{Account, Balance, Fit, Ground, RuleId};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
 use nvsim::random::Random;
@@ -86,7 +86,7 @@ impl Job {
             start_ms: Some(start_ms),
             held_ms,
             read_ms: start_ms.saturating_add(held_ms).saturating_add(100),
-            account: Account::Unclassified(Arc::from(format!("service-{}", pid % 17))),
+            account: Account::by(Ground::Unit, format!("service-{}", pid % 17)),
             opened: None,
             dispute: None,
             cmdline: CmdlineMode::Full,
@@ -208,7 +208,7 @@ pub fn open(pid: u32, ms: u64) -> Draft {
         pid: Pid(pid),
         start: Some(stamp(ms).wall),
         first_seen: window(ms),
-        account: Account::Unclassified(Arc::from("server")),
+        account: Account::by(Ground::Unit, "server"),
         program: Some(Arc::from("server")),
         uid: Some(1_000),
         basis: Some(Basis::Exec),
@@ -249,7 +249,7 @@ pub fn memory(ms: u64, kind: u64) -> Draft {
     let holder = Holder {
         pid: Pid(77),
         start: (kind > 1).then_some(BootNs(ms)),
-        account: Account::Unclassified(Arc::from("ollama")),
+        account: Account::by(Ground::Program, "ollama"),
         program: Some(Arc::from("ollama")),
         uid: Some(1_000),
         basis: Some(Basis::Exec),

@@ -6,7 +6,7 @@ use gpu_ledger::identity::Program;
 use gpu_ledger::journal::draft::Pending;
 use gpu_ledger::journal::entry::Figures;
 use gpu_ledger::kernel::Event;
-use gpu_ledger::settlement::{Account, Attribution, Fit, Named};
+use gpu_ledger::settlement::{Account, Attribution, Fit, Ground, Named};
 use gpu_ledger::unknown::GapCause;
 
 use super::bugs::Bug;
@@ -67,7 +67,7 @@ pub(crate) fn note(bug: Option<Bug>, mut note: Note, host: &Host) -> Note {
         let program = Program::of(&image.content);
         let name = program.as_ref().map_or_else(String::new, ToString::to_string);
         settled.settlement.attribution = Attribution::Named(Box::new(named));
-        settled.whose.account = Account::Unclassified(name.into());
+        settled.whose.account = Account::by(Ground::Program, name);
         settled.whose.program = program;
     }
     note

@@ -1,6 +1,5 @@
 //! On what ground a process is called what it is without a rule, and what would have named it otherwise.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -8,82 +7,29 @@ use serde::Serialize;
 use super::{Subject, ladder};
 use crate::escape::escape_bounded;
 use crate::place::{Container, Place};
+use crate::settlement::Ground;
 
 /// Characters shown of a value.
 const VALUE_CHARS_MAX: usize = 256;
 
-/// What names an account where no rule does, in the order in which it decides.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ground {
-    /// The batch job.
-    Job,
-    /// The pod.
-    Pod,
-    /// The container.
-    Container,
-    /// Its program is part of a desktop.
-    Desktop,
-    /// The systemd unit.
-    Unit,
-    /// The command that a scheduler (cron, at) started.
-    Scheduler,
-    /// Its program.
-    Program,
-}
-
-impl Ground {
-    /// Every one, in the order in which they decide.
-    pub const ALL: [Self; 7] = [
-        Self::Job,
-        Self::Pod,
-        Self::Container,
-        Self::Desktop,
-        Self::Unit,
-        Self::Scheduler,
-        Self::Program,
-    ];
-
-    /// The word in every format.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::Pod => "pod",
-            Self::Container => "container",
-            Self::Desktop => "desktop",
-            Self::Unit => "unit",
-            Self::Scheduler => "scheduler",
-            Self::Program => "program",
+/// What decided by it: the value that was looked at. Safe to print.
+fn value(ground: Ground, subject: &Subject<'_>, account: &str) -> String {
+    let place = subject.place;
+    let value = match ground {
+        Ground::Job => place.job.as_ref().map(|job| {
+            let step = job.step.as_ref().map_or(String::new(), |step| format!(" step {step}"));
+            format!("{account}{step}")
+        }),
+        Ground::Pod => place.pod.as_ref().map(|pod| of_user(place, &format!("uid {}", pod.uid))),
+        Ground::Container => {
+            place.container.as_ref().map(|one| of_user(place, &container(subject, one)))
         }
-    }
-
-    /// What decided by it: the value that was looked at. Safe to print.
-    fn value(self, subject: &Subject<'_>, account: &str) -> String {
-        let place = subject.place;
-        let value = match self {
-            Self::Job => place.job.as_ref().map(|job| {
-                let step = job.step.as_ref().map_or(String::new(), |step| format!(" step {step}"));
-                format!("{account}{step}")
-            }),
-            Self::Pod => place.pod.as_ref().map(|pod| of_user(place, &format!("uid {}", pod.uid))),
-            Self::Container => {
-                place.container.as_ref().map(|one| of_user(place, &container(subject, one)))
-            }
-            Self::Unit => unit(place),
-            Self::Scheduler => ladder::scheduler(subject).map(|one| format!("started by {one}")),
-            Self::Desktop | Self::Program => Some(ladder::program(subject.program).to_string()),
-        };
-        escape_bounded(value.as_deref().unwrap_or(account).as_bytes(), VALUE_CHARS_MAX)
-    }
+        Ground::Unit => unit(place),
+        Ground::Scheduler => ladder::scheduler(subject).map(|one| format!("started by {one}")),
+        Ground::Desktop | Ground::Program => Some(ladder::program(subject.program).to_string()),
+    };
+    escape_bounded(value.as_deref().unwrap_or(account).as_bytes(), VALUE_CHARS_MAX)
 }
-
-impl fmt::Display for Ground {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 /// One ground that has a name for a process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Grounded {
@@ -101,7 +47,7 @@ pub fn grounds(subject: &Subject<'_>) -> Vec<Grounded> {
     let rungs = ladder::rungs(subject).into_iter();
     let grounded = rungs.map(|(ground, account)| Grounded {
         ground,
-        value: ground.value(subject, &account),
+        value: value(ground, subject, &account),
         account,
     });
     grounded.collect()

@@ -10,6 +10,7 @@ use super::Subject;
 use super::rules::RuleSet;
 use crate::argv::redact_word;
 use crate::escape::printable_bounded;
+use crate::settlement::{Ground, NamedBy};
 
 /// Values by dimension, ascending by the dimension's word.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -28,6 +29,8 @@ pub enum Label {
     Container,
     /// What the runtime calls the container.
     ContainerName,
+    /// What gives the account its name without a rule: a [`Ground`].
+    Ground,
     /// The container's image.
     Image,
     /// The batch job, `SCHEDULER ID`.
@@ -56,17 +59,19 @@ pub enum Label {
     Unit,
     /// The real user's name.
     User,
-    /// Whose manager the unit is of, or whose the container is, where it is a user's: `user@1000`.
+    /// Whose manager the unit is of, or whose the container is, where it is a user's: `user@1000`; of one that is in
+    /// a system container that one: `lxc web`.
     UserManager,
 }
 
 impl Label {
     /// Every one, in the order of their words.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ComposeProject,
         Self::ComposeService,
         Self::Container,
         Self::ContainerName,
+        Self::Ground,
         Self::Image,
         Self::Job,
         Self::Kind,
@@ -92,6 +97,7 @@ impl Label {
             Self::ComposeService => "compose_service",
             Self::Container => "container",
             Self::ContainerName => "container_name",
+            Self::Ground => "ground",
             Self::Image => "image",
             Self::Job => "job",
             Self::Kind => "kind",
@@ -160,8 +166,12 @@ impl Kind {
     }
 }
 
-/// The labels of a subject. `service`: its account without a rule; `rules`: those in force.
-pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Labels {
+/// The labels of a subject. `service`: its account without a rule, and what names that; `rules`: those in force.
+pub(super) fn of(
+    subject: &Subject<'_>,
+    (ground, service): (Ground, &str),
+    rules: &RuleSet,
+) -> Labels {
     let place = subject.place;
     let called = |pick: fn(&super::ContainerNames) -> &Option<Arc<str>>| {
         subject.names.and_then(|names| pick(names).clone())
@@ -173,6 +183,7 @@ pub(super) fn of(subject: &Subject<'_>, service: &str, rules: &RuleSet) -> Label
         (Label::ComposeService, called(|names| &names.compose_service)),
         (Label::Container, place.container.as_ref().map(|one| Arc::clone(&one.id))),
         (Label::ContainerName, called(|names| &names.name)),
+        (Label::Ground, Some(ground.as_str().into())),
         (Label::Image, called(|names| &names.image)),
         (Label::Job, job.and_then(super::ladder::job)),
         (Label::Kind, Some(subject.kind.as_str().into())),
@@ -330,6 +341,15 @@ impl Dimension {
                 (namespace, _) => or_none(namespace),
             },
         }
+    }
+}
+
+impl Dimension {
+    /// What names what a settlement with these labels stands under; `None` where that is of one kind alone.
+    #[must_use]
+    pub fn named_by(self, labels: &[(Arc<str>, Arc<str>)]) -> Option<NamedBy> {
+        let ground = || label_of(labels, Label::Ground).and_then(|word| Ground::of(word));
+        (self == Self::Service).then(|| ground().map_or(NamedBy::Unknown, NamedBy::Ground))
     }
 }
 

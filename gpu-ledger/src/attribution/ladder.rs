@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::ground::Ground;
 use super::labels::{bounded, is_id, pod_called};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
 use crate::place::{Container, DESKTOP, Job, Place, Runtime, desktop_program};
+use crate::settlement::Ground;
 
 /// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
 const SCHEDULERS: [&[u8]; 7] =
@@ -26,10 +26,10 @@ const LADDER: [(Ground, Rung); 6] = [
     (Ground::Scheduler, |subject| scheduled(subject).map(bounded)),
 ];
 
-/// The account's name.
-pub(super) fn service(subject: &Subject<'_>) -> Arc<str> {
-    let found = LADDER.iter().find_map(|(_, rung)| rung(subject));
-    found.unwrap_or_else(|| program(subject.program))
+/// The account's name, and what gives it.
+pub(super) fn service(subject: &Subject<'_>) -> (Ground, Arc<str>) {
+    let found = LADDER.iter().find_map(|(ground, rung)| Some((*ground, rung(subject)?)));
+    found.unwrap_or_else(|| (Ground::Program, program(subject.program)))
 }
 
 /// Every ground that has a name for it, the one that decides first.

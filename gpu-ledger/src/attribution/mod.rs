@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-pub use ground::{Ground, Grounded, grounds};
+pub use ground::{Grounded, grounds};
 pub use labels::{
     Dimension, Kind, Label, Labels, SHORT_ID_DIGITS, Value, id_within, label_of, labels_of_names,
     with_short_id,
@@ -161,11 +161,11 @@ impl Attributor {
     /// On whose account a process stands.
     #[must_use]
     pub fn attribute(&self, subject: &Subject<'_>) -> Attributed {
-        let service = ladder::service(subject);
-        let labels = labels::of(subject, &service, &self.rules);
+        let (ground, service) = ladder::service(subject);
+        let labels = labels::of(subject, (ground, &service), &self.rules);
         let account = match self.rules.classify(subject) {
             Some(Ruled { account, rule }) => Account::Ruled { name: account, rule },
-            None => Account::Unclassified(service),
+            None => Account::by(ground, service),
         };
         Attributed { account, labels }
     }

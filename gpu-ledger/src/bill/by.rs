@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{BillError, Line};
 use crate::attribution::Dimension;
+use crate::settlement::NamedBy;
 use crate::unknown::NamelessReason;
 
 /// What one line of a bill stands for.
@@ -123,6 +124,9 @@ pub struct LineName {
     pub text: Arc<str>,
     /// By a rule; `None` where the line is no account.
     pub is_classified: Option<bool>,
+    /// What names it: lines of one name are several where it differs. `None` where it is neither an account nor a
+    /// service.
+    pub named_by: Option<NamedBy>,
     /// The identity is known, what this bill is made by is not (a user, a program).
     pub is_unknown: bool,
     /// The user that it stands for, by the real user id.

@@ -139,7 +139,7 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
     let (own, unquoted) = (bare(word), word.strip_prefix('\'').map(bare));
     let mut found = by(&|name| {
         let name_bytes = bare(name);
-        name_bytes == own
+        (name_bytes == own && !own.is_empty())
             || is_short(name, word)
             || (unquoted.as_ref() == Some(&name_bytes) && cell_of(name).starts_with('\''))
     });
@@ -184,12 +184,22 @@ fn is_part(name: &str, word: &str) -> bool {
         });
     // What stands behind a unit's name is whose manager it is of.
     let of_container = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
-    let of_container = of_container.filter(|(_, id)| !id.starts_with("user@"));
+    let of_container = of_container.filter(|(_, id)| !is_owner(id));
     let id = id_within(name).and_then(|id| name.get(id));
     behind
         || of_container.is_some_and(|(name, id)| name == word || id == word)
         || id.is_some_and(|id| word.len() >= SHORT_ID_DIGITS && id.starts_with(word))
         || name.rsplit_once('/').is_some_and(|(_, pod)| pod == word)
+}
+
+/// Whether what stands behind a name is whose it is, as [`Place::inner_owner`] has it.
+///
+/// [`Place::inner_owner`]: crate::place::Place::inner_owner
+fn is_owner(text: &str) -> bool {
+    let mut systems = Runtime::ALL.into_iter().filter(|one| one.is_of_systems());
+    let of_system = |rest: &str| rest.starts_with(' ');
+    text.starts_with("user@")
+        || systems.any(|one| text.strip_prefix(one.as_str()).is_some_and(of_system))
 }
 
 /// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
@@ -280,6 +290,7 @@ mod tests {
             format!("xtts ({id})"),
             "lab/train-0".to_owned(),
             "ollama (user@1000)".to_owned(),
+            "docker 08af949a38747bd1 (lxc 107)".to_owned(),
             "lxc db".to_owned(),
             "pbs 9".to_owned(),
             "htcondor 9".to_owned(),
@@ -295,14 +306,25 @@ mod tests {
             ("3f2a9c0d1e4b", 2),
             (&*id, 2),
             ("train-0", 3),
-            ("db", 5),
+            ("db", 6),
             // A whole name goes before a part of another one.
-            ("train-1", 8),
+            ("train-1", 9),
         ] {
             assert_eq!(lines(word, &names), Ok(BTreeSet::from([line])), "{word}");
         }
         // A digit fewer than runtimes show, what is not its own, what is part of a part.
-        for word in ["3f2a9c0d1e4", "ollama", "user@1000", "471", "slurm", "lab", "train", ""] {
+        for word in [
+            "3f2a9c0d1e4",
+            "ollama",
+            "user@1000",
+            "lxc 107",
+            "docker 08af949a38747bd1",
+            "471",
+            "slurm",
+            "lab",
+            "train",
+            "",
+        ] {
             assert_eq!(lines(word, &names), Ok(BTreeSet::new()), "{word}");
         }
         let several = lines("9", &names).unwrap_err().to_string();

@@ -24,7 +24,7 @@ const PROVIDER: &str = "gpu-ledger";
 const HOUR_DECIMALS: u32 = 12;
 
 /// The columns in the order of the specification, then what some of them were called before, then ours.
-pub const COLUMNS: [&str; 59] = [
+pub const COLUMNS: [&str; 60] = [
     "AvailabilityZone",
     "BilledCost",
     "BillingAccountId",
@@ -80,6 +80,7 @@ pub const COLUMNS: [&str; 59] = [
     "x_Driver",
     "x_Meter",
     "x_MeterBasis",
+    "x_NamedBy",
     "x_Nameless",
     "x_QuantityMs",
     "x_Reason",
@@ -162,7 +163,13 @@ impl Row<'_> {
             "ServiceCategory" => word("Compute"),
             "ServiceName" => word("GPU time"),
             "SkuId" | "SkuPriceId" => Some(format!("{} {}", self.model(), line.meter)),
-            "SubAccountId" => name(&line.account),
+            // Two accounts of one name are two.
+            "SubAccountId" => match (&line.account, line.named_by) {
+                (Some(account), Some(named_by)) => {
+                    Some(text(&format!("{named_by} {account}"), self.is_raw))
+                }
+                (account, _) => name(account),
+            },
             "SubAccountName" => name(&line.title),
             "x_BillId" => word(&report.bill_id),
             "x_Booked" => word(if line.is_booked { "true" } else { "false" }),
@@ -171,6 +178,7 @@ impl Row<'_> {
             "x_Driver" => report.driver.clone(),
             "x_Meter" => word(line.meter.as_str()),
             "x_MeterBasis" => word(line.basis.as_str()),
+            "x_NamedBy" => line.named_by.map(|named_by| named_by.to_string()),
             "x_Nameless" => line.nameless.map(|reason| reason.to_string()),
             "x_QuantityMs" => line.quantity_ms.map(|ms| ms.to_string()),
             "x_Reason" => line.reason.and_then(|reason| word(reason.as_str())),

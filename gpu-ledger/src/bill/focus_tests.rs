@@ -135,8 +135,10 @@ fn a_sampled_row_says_so_and_a_name_that_a_spreadsheet_would_run_is_guarded() {
     let busy = guarded.iter().find(|row| row["x_Meter"] == "busy").unwrap();
     assert_eq!((&*busy["x_MeterBasis"], &*busy["BilledCost"]), ("sampled", "0.0000"));
     assert!(busy["ListCost"] != "0.0000" && busy["x_CostHigh"] > busy["ListCost"]);
-    assert_eq!(guarded[0]["SubAccountId"], "'=cmd|'x'!A0");
-    assert_eq!(rows(&csv(&said, true).unwrap())[0]["SubAccountId"], "=cmd|'x'!A0");
+    assert_eq!(guarded[0]["SubAccountName"], "'=cmd|'x'!A0");
+    assert_eq!(rows(&csv(&said, true).unwrap())[0]["SubAccountName"], "=cmd|'x'!A0");
+    assert_eq!(guarded[0]["SubAccountId"], "program =cmd|'x'!A0");
+    assert_eq!(guarded[0]["x_NamedBy"], "program");
     assert_eq!(guarded[0]["ConsumedQuantity"], "7199.999");
     assert_eq!(guarded[0]["ConsumedUnit"], "Seconds");
     assert_eq!(guarded[0]["PricingQuantity"], "1.999999722222");

@@ -6,31 +6,30 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use super::Shown;
 use crate::escape::printable;
-use crate::settlement::more_accounts;
+use crate::settlement::{NamedBy, more_accounts};
 use crate::unit::{Ms, WallUs};
 
 /// Accounts that the daemon's line names: it is written after every transaction, and users make names.
 pub const LOGGED_ACCOUNTS_MAX: usize = 20;
 
-/// What was booked, by the name of the account.
+/// A line of a bill: its name, and what gave it that where it is an account.
+pub type Named = (String, Option<NamedBy>);
+
+/// What was booked, by account.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
-    accounts: BTreeMap<String, u128>,
+    accounts: BTreeMap<Named, u128>,
     unattributed: u128,
     disputed: u128,
 }
 
 impl Totals {
     /// A settlement of this account was booked.
-    pub fn add(&mut self, account: &str, held: Ms) {
-        self.add_sum(account, u128::from(held.0));
-    }
-
-    /// Settlements of this account were booked.
-    pub fn add_sum(&mut self, account: &str, held_ms: u128) {
-        let sum = self.accounts.entry(account.to_owned()).or_default();
-        *sum = sum.saturating_add(held_ms);
+    pub fn add(&mut self, account: Named, held: Ms) {
+        let sum = self.accounts.entry(account).or_default();
+        *sum = sum.saturating_add(u128::from(held.0));
     }
 
     /// Settlements that nobody can name were booked.
@@ -60,7 +59,9 @@ pub fn logged_line(at: WallUs, totals: &Totals) -> String {
 }
 
 fn line(at: WallUs, totals: &Totals, accounts_max: usize) -> String {
-    let word = |name: &String| printable(name.as_bytes()).to_string().replace(' ', "\\x20");
+    let names = totals.accounts.keys().map(|(name, named_by)| (name.as_str(), *named_by));
+    let shown = Shown::of_accounts(names);
+    let word = |(name, named_by): &Named| one_word(&shown.called(name, *named_by));
     let largest_first = |(a, more): &(String, u128), (b, less): &(String, u128)| {
         less.cmp(more).then_with(|| a.cmp(b))
     };
@@ -88,6 +89,24 @@ fn line(at: WallUs, totals: &Totals, accounts_max: usize) -> String {
     line
 }
 
+/// A name without anything that some reader splits words at.
+fn one_word(name: &str) -> String {
+    let safe = printable(name.as_bytes()).to_string();
+    let mut word = String::with_capacity(safe.len());
+    for character in safe.chars() {
+        if character.is_whitespace() {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                // Writing to a String cannot fail.
+                let _ = write!(word, "\\x{byte:02x}");
+            }
+        } else {
+            word.push(character);
+        }
+    }
+    word
+}
+
 /// RFC 3339 in UTC, whole seconds.
 fn seconds(at: WallUs) -> String {
     let seconds = i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX);
@@ -100,15 +119,17 @@ fn seconds(at: WallUs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settlement::Ground;
 
     const AT: WallUs = WallUs(1_785_180_331_900_000);
 
     #[test]
     fn the_line_is_that_of_the_first_version() {
         let mut totals = Totals::default();
-        totals.add("xtts", Ms(6_748));
-        totals.add("ollama", Ms(13_149_000));
-        totals.add("ollama", Ms(789));
+        let program = |name: &str| (name.to_owned(), Some(NamedBy::Ground(Ground::Program)));
+        totals.add(program("xtts"), Ms(6_748));
+        totals.add(program("ollama"), Ms(13_149_000));
+        totals.add(program("ollama"), Ms(789));
         totals.add_unattributed(896_825);
         assert_eq!(
             journal_line(AT, &totals),
@@ -130,11 +151,11 @@ mod tests {
         let mut totals = Totals::default();
         totals.add_disputed(3);
         for number in 1..=u64::try_from(LOGGED_ACCOUNTS_MAX).unwrap() {
-            totals.add(&format!("job {number:03}"), Ms(1_000 - number));
+            totals.add((format!("job {number:03}"), None), Ms(1_000 - number));
         }
         assert_eq!(logged_line(AT, &totals), journal_line(AT, &totals));
         for number in 21..=110 {
-            totals.add(&format!("job {number:03}"), Ms(1_000 - number));
+            totals.add((format!("job {number:03}"), None), Ms(1_000 - number));
         }
         let (whole, logged) = (journal_line(AT, &totals), logged_line(AT, &totals));
         let (named, rest) = logged.split_once(" disputed 3 unattributed 0 ").unwrap();
@@ -148,8 +169,21 @@ mod tests {
     #[test]
     fn a_strangers_name_stays_one_word_on_one_line() {
         let mut totals = Totals::default();
-        totals.add("python train.py\n\u{1b}[2J", Ms(1));
+        totals.add(("python train.py\n\u{1b}[2J".to_owned(), None), Ms(1));
         let line = journal_line(AT, &totals);
         assert!(line.contains(" python\\x20train.py\\x0a\\x1b[2J 1 "), "{line}");
+        assert_eq!(one_word("a\u{a0}b\u{3000}c d"), r"a\xc2\xa0b\xe3\x80\x80c\x20d");
+    }
+
+    #[test]
+    fn accounts_that_are_called_alike_stand_apart() {
+        let mut totals = Totals::default();
+        let by = |by| ("ollama".to_owned(), Some(by));
+        totals.add(by(NamedBy::Ground(Ground::Unit)), Ms(5));
+        totals.add(by(NamedBy::Ground(Ground::Program)), Ms(3));
+        totals.add(by(NamedBy::Rule), Ms(1));
+        let line = journal_line(AT, &totals);
+        let alike = r" ollama\x20(unit) 5 ollama\x20(program) 3 ollama\x20(rule) 1 ";
+        assert!(line.contains(alike), "{line}");
     }
 }

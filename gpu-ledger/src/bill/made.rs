@@ -16,7 +16,7 @@ use crate::journal::entry::{
 use crate::journal::{Entry, Recovered};
 use crate::memory::{ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch};
 use crate::residency::verdict::VoidReason;
-use crate::settlement::{Account, Balance};
+use crate::settlement::{Account, Balance, Ground};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, GapCause, NamelessReason};
 
@@ -34,7 +34,7 @@ pub(crate) fn gpu(index: u64) -> GpuUuid {
 }
 
 pub(crate) fn program(name: &str) -> Account {
-    Account::Unclassified(Arc::from(name))
+    Account::by(Ground::Program, name)
 }
 
 /// A settlement in the making.
@@ -264,7 +264,7 @@ impl Journal {
     pub(crate) fn settle(&mut self, read_ms: u64, row: Row) -> u64 {
         let basis = row.account.unattributed().is_none().then_some(Basis::Exec);
         let name = match &row.account {
-            Account::Unclassified(name) => Some(Arc::clone(name)),
+            Account::Unclassified { name, .. } => Some(Arc::clone(name)),
             Account::Ruled { .. } | Account::Unattributed(_) => None,
         };
         let labels = if basis.is_some() { labels_of(row.pid) } else { Vec::new() };
@@ -306,6 +306,7 @@ fn labels_of(pid: u32) -> Labels {
         1 => vec![
             label(Label::Container, &"ab".repeat(32)),
             label(Label::ContainerName, "xtts"),
+            label(Label::Ground, "container"),
             label(Label::Kind, kind),
             label(Label::Service, "xtts"),
         ],

@@ -1,14 +1,15 @@
-//! How lines are told apart on a page: no more of an id than that takes, and a mark beside what no rule named.
+//! How lines are told apart on a page: no more of an id than that takes, and what named those that are called alike.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::LineKey;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::escape::printable;
 use crate::rendering::{CUT, cell, clip};
+use crate::settlement::{NamedBy, marked};
 
 /// Columns of a page.
 const PAGE_WIDTH: usize = 80;
@@ -24,8 +25,8 @@ pub struct Shown {
     names: BTreeMap<String, String>,
     /// Every name as it is shown where there is room for it.
     all: BTreeSet<String>,
-    /// Lines by no rule that have the name of a line by one.
-    namesakes: BTreeSet<LineKey>,
+    /// What several accounts are called.
+    alike: BTreeSet<String>,
 }
 
 impl Shown {
@@ -64,9 +65,26 @@ impl Shown {
         shown
     }
 
-    /// And of lines that others have the name of by a rule.
-    pub(super) fn with_namesakes(self, namesakes: BTreeSet<LineKey>) -> Self {
-        Self { namesakes, ..self }
+    /// Of all names on a page, of which some are of accounts, that were named by something.
+    pub fn of_accounts<'n>(names: impl IntoIterator<Item = (&'n str, Option<NamedBy>)>) -> Self {
+        let mut by_name: BTreeMap<&str, BTreeSet<NamedBy>> = BTreeMap::new();
+        for (name, named_by) in names {
+            by_name.entry(name).or_default().extend(named_by);
+        }
+        let alike = by_name.iter().filter(|(_, by)| by.len() > 1);
+        let marked: Vec<String> =
+            alike.clone().flat_map(|(name, by)| by.iter().map(|by| marked(name, *by))).collect();
+        let all = by_name.keys().copied().chain(marked.iter().map(String::as_str));
+        Self { alike: alike.map(|(name, _)| (*name).to_owned()).collect(), ..Self::of(all) }
+    }
+
+    /// What an account is called on the page: with what named it, where that alone tells it from another.
+    #[must_use]
+    pub fn called<'n>(&self, name: &'n str, named_by: Option<NamedBy>) -> Cow<'n, str> {
+        match named_by.filter(|_| self.alike.contains(name)) {
+            Some(named_by) => Cow::Owned(marked(name, named_by)),
+            None => Cow::Borrowed(name),
+        }
     }
 
     /// A name for people, safe to print, with no more of an id than tells it from the others.
@@ -108,16 +126,10 @@ impl Shown {
         format!("{indent}{above}\n{:blank$}", "")
     }
 
-    /// Whether another line has the name of this one, and has it by a rule.
+    /// Whether several accounts are called alike.
     #[must_use]
-    pub fn is_namesake(&self, line: LineKey) -> bool {
-        self.namesakes.contains(&line)
-    }
-
-    /// Whether any line is such.
-    #[must_use]
-    pub fn any_namesake(&self) -> bool {
-        !self.namesakes.is_empty()
+    pub fn any_alike(&self) -> bool {
+        !self.alike.is_empty()
     }
 }
 

@@ -4,8 +4,9 @@
 //! It has rows and nothing around them: no period, no statement of a GPU, no gap, no UNKNOWN, no totals. The
 //! table and JSON have those.
 //!
-//! A cell that a spreadsheet would take for a formula is led by an apostrophe; columns of numbers never
-//! are, and a bare form leaves everything as it is.
+//! A cell that a spreadsheet would take for a formula is led by an apostrophe, and so is one that begins with an
+//! apostrophe: a leading one is never part of the name. Columns of numbers never are led, and a bare form leaves
+//! everything as it is.
 
 use super::report::{Account, MemoryLine, NoDriverRow, Open, Report, Settled, Unattributed};
 use crate::escape::printable;
@@ -38,13 +39,14 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
     String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
 }
 
-const LINE: [&str; 24] = [
+const LINE: [&str; 25] = [
     "line",
     "uid",
     "user",
     "gpu_uuid",
     "reason",
     "classified",
+    "named_by",
     "settlements",
     "held_ms",
     "alone_ms",
@@ -65,10 +67,11 @@ const LINE: [&str; 24] = [
     "raw_ms",
 ];
 
-const PROCESS: [&str; 23] = [
+const PROCESS: [&str; 24] = [
     "id",
     "state",
     "account",
+    "named_by",
     "gpu_uuid",
     "pid",
     "start_time_us",
@@ -114,12 +117,14 @@ fn write_lines(
         put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
         put(&mut row, "reason", or_unknown(line.nameless));
         put(&mut row, "classified", or_unknown(line.classified));
+        put(&mut row, "named_by", or_unknown(line.named_by));
         put_memory(&mut row, line);
         writer.write_record(row)?;
     }
     for line in &report.disputed {
         let mut row = empty_row();
         put(&mut row, "line", text(&line.account, is_raw));
+        put(&mut row, "named_by", or_unknown(line.named_by));
         put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
         put(&mut row, "reason", line.reason.to_string());
         put(&mut row, "settlements", line.count.to_string());
@@ -176,6 +181,7 @@ fn account(line: &Account, is_raw: bool) -> Vec<String> {
     put(&mut row, "uid", or_unknown(line.uid));
     put(&mut row, "user", or_unknown(line.user.as_deref().map(|user| text(user, is_raw))));
     put(&mut row, "classified", or_unknown(line.classified));
+    put(&mut row, "named_by", or_unknown(line.named_by));
     for (column, number) in numbers {
         put(&mut row, column, or_unknown(number));
     }
@@ -205,6 +211,7 @@ fn settled(one: &Settled, is_raw: bool) -> [String; PROCESS.len()] {
         one.id.clone(),
         "settled".to_owned(),
         text(&one.account, is_raw),
+        or_unknown(one.named_by),
         one.gpu_uuid.to_string(),
         one.pid.to_string(),
         or_unknown(one.start_time_us.map(|start| start.0)),
@@ -235,6 +242,7 @@ fn open(one: &Open, is_raw: bool) -> Vec<String> {
     process(&[
         ("state", "open".to_owned()),
         ("account", text(&one.account, is_raw)),
+        ("named_by", or_unknown(one.named_by)),
         ("gpu_uuid", one.gpu_uuid.to_string()),
         ("pid", or_unknown(one.pid)),
         ("start_time_us", or_unknown(one.start_time_us.map(|start| start.0))),
@@ -254,6 +262,7 @@ fn rowless(one: &NoDriverRow, is_raw: bool) -> Vec<String> {
     process(&[
         ("state", "no-driver-row".to_owned()),
         ("account", text(&one.account, is_raw)),
+        ("named_by", or_unknown(one.named_by)),
         ("gpu_uuid", one.gpu_uuid.to_string()),
         ("pid", or_unknown(one.pid)),
         ("in_period_ms", or_unknown(one.seen_ms.map(|ms| ms.0))),
@@ -290,9 +299,10 @@ pub(super) fn text(name: &str, is_raw: bool) -> String {
 
 /// The same where a spreadsheet is guarded.
 pub(super) fn cell_of(name: &str) -> String {
-    let begins = name.trim_start_matches(' ').starts_with(FORMULA);
+    // So that a cell with an apostrophe in front is one whose name is what stands behind it.
+    let is_led = name.starts_with('\'') || name.trim_start_matches(' ').starts_with(FORMULA);
     let shown = printable(name.as_bytes()).to_string();
-    if begins { format!("'{shown}") } else { shown }
+    if is_led { format!("'{shown}") } else { shown }
 }
 
 #[cfg(test)]
@@ -317,6 +327,9 @@ mod tests {
             ("@sum", "'@sum"),
             ("\tx", "'\\x09x"),
             ("＝1", "'＝1"),
+            ("'=HYPERLINK(1)", "''=HYPERLINK(1)"),
+            ("'tis", "''tis"),
+            (" 'tis", " 'tis"),
             ("a=b", "a=b"),
             ("a\nb", "a\\x0ab"),
             ("say \"hi\", all", "say \"hi\", all"),

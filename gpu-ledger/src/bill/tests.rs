@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::*;
 use crate::clock::{BootPlace, ClockHistory, Stamp, Timeline};
 use crate::random::{Random, histories};
-use crate::settlement::{Account, Balance};
+use crate::settlement::{Account, Balance, Ground};
 use crate::unit::{BootNs, WallUs};
 use crate::unknown::{DisputeReason, NamelessReason, Observed};
 
@@ -185,7 +185,7 @@ fn an_open_span_and_its_settlement_have_the_same_total() {
 
 fn account(number: u64) -> Account {
     match number {
-        0 => Account::Unclassified(Arc::from("ollama")),
+        0 => Account::by(Ground::Program, "ollama"),
         1 => Account::Ruled { name: Arc::from("speech"), rule: crate::settlement::RuleId(7) },
         _ => Account::Unattributed(NamelessReason::EventLost),
     }

@@ -241,7 +241,7 @@ fn asked(options: &BillOptions) -> Asked {
 fn line(ledger: &Ledger, report: &Report) -> String {
     let mut totals = Totals::default();
     for line in &report.accounts {
-        totals.add(&line.account, line.span_ms_total);
+        totals.add((line.account.clone(), line.named_by), line.span_ms_total);
     }
     for line in &report.unattributed {
         totals.add_unattributed(line.span_ms_total.0.into());

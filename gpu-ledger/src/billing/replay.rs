@@ -29,7 +29,7 @@ use crate::journal::entry::{
 };
 use crate::kernel::Argv;
 use crate::place::{Place, without_secrets};
-use crate::settlement::Account;
+use crate::settlement::{Account, Ground, NamedBy};
 use crate::unit::Ms;
 
 /// The name of the format.
@@ -93,6 +93,8 @@ pub struct Replay {
 pub struct ReplayLine {
     /// Its name.
     pub account: String,
+    /// What gave it that; null where the line is another user's.
+    pub named_by: Option<NamedBy>,
     /// What is billed.
     pub booked: Billed,
     /// What would be.
@@ -183,13 +185,14 @@ fn agree(booked: &Report, would_be: &Report) -> anyhow::Result<()> {
 type Side = fn(&mut ReplayLine) -> &mut Billed;
 
 fn lines(booked: &Report, would_be: &Report) -> Vec<ReplayLine> {
-    let mut lines: BTreeMap<&str, ReplayLine> = BTreeMap::new();
+    let mut lines: BTreeMap<(&str, Option<NamedBy>), ReplayLine> = BTreeMap::new();
     let sides: [(&Report, Side); 2] =
         [(booked, |line| &mut line.booked), (would_be, |line| &mut line.would_be)];
     for (report, side) in sides {
         for account in &report.accounts {
-            let line = lines.entry(&account.account).or_default();
+            let line = lines.entry((&account.account, account.named_by)).or_default();
             account.account.clone_into(&mut line.account);
+            line.named_by = account.named_by;
             let side = side(line);
             side.settlements = side.settlements.saturating_add(account.settlements);
             side.held_ms = Ms(side.held_ms.0.saturating_add(account.held_ms.0));
@@ -260,8 +263,12 @@ impl Replaying<'_> {
         match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
             (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
             // What it is called without a rule was entered, or it stands there already.
-            (None, _, Some(service)) => Account::Unclassified(Arc::clone(service)),
-            (None, Account::Unclassified(_), None) => figures.account.clone(),
+            (None, _, Some(service)) => {
+                let ground =
+                    label_of(&figures.labels, Label::Ground).and_then(|word| Ground::of(word));
+                Account::Unclassified { name: Arc::clone(service), ground }
+            }
+            (None, Account::Unclassified { .. }, None) => figures.account.clone(),
             (None, _, None) => {
                 process.see(|subject| Attributor::default().attribute(subject).account)
             }

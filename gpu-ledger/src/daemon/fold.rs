@@ -107,8 +107,8 @@ impl Fold {
 fn hidden(account: &Account) -> Account {
     match account {
         Account::Unattributed(reason) => Account::Unattributed(*reason),
-        Account::Ruled { .. } | Account::Unclassified(_) => {
-            Account::Unclassified(OTHER_USERS.into())
+        Account::Ruled { .. } | Account::Unclassified { .. } => {
+            Account::Unclassified { name: OTHER_USERS.into(), ground: None }
         }
     }
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::Daemon;
-use super::tally::{boot_of, label_of, wall_of};
+use super::tally::{boot_of, wall_of};
 use crate::accounting::Row;
 use crate::host::News;
 use crate::metrics::health::Health;
+use crate::metrics::held::AccountLabel;
 use crate::metrics::listener::{Listener, Published, Publisher};
 use crate::metrics::{EventCount, GpuMeters, Meters, QueueMeters, textfile};
 use crate::unit::Ms;
@@ -73,7 +74,7 @@ impl Daemon {
             News::Opened(opened) => {
                 let Some(key) = opened.row.row.as_ref().and_then(Row::key) else { return };
                 let from = boot_of(key.start, opened.row.first_seen.ended);
-                self.tally.lock().held.open(&key, &label_of(&opened.whose.account), from);
+                self.tally.lock().held.open(&key, &AccountLabel::of(&opened.whose.account), from);
             }
             News::OpenLost { row, .. } => {
                 if let Some(key) = row.row.as_ref().and_then(Row::key) {
@@ -147,7 +148,7 @@ impl Daemon {
         let held_until =
             held_until.map(|(gpu, until)| (gpu.clone(), wall_of(until, now))).collect();
         let held = tally.held.counts();
-        let held = held.map(|(gpu, label, count)| ((gpu.clone(), Arc::clone(label)), count));
+        let held = held.map(|(gpu, label, count)| ((gpu.clone(), label.clone()), count));
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let journal = QueueMeters {
             length: count(self.queue.length()),

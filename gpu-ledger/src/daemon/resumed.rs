@@ -6,15 +6,14 @@
 //! ends with. Of a reboot in between only the page is known: entries of another boot lie on clocks that are gone,
 //! and what was held between the last page and that boot's end is in no counter.
 
-use std::sync::Arc;
-
-use super::tally::{Booked, Tally, boot_of, label_of};
+use super::tally::{Booked, Tally, boot_of};
 use crate::accounting::RowKey;
 use crate::clock::Stamp;
 use crate::config::Config;
 use crate::journal::draft::Earlier;
 use crate::journal::entry::{BootId, Entry, Figures};
 use crate::journal::store::{Reader, StateDir, StoreError};
+use crate::metrics::held::AccountLabel;
 use crate::metrics::{HeldPage, textfile};
 use crate::unit::BootNs;
 
@@ -40,7 +39,7 @@ struct OpenRow {
     /// Number of its entry.
     seq: u64,
     key: RowKey,
-    label: Arc<str>,
+    label: AccountLabel,
     from: BootNs,
 }
 
@@ -165,7 +164,7 @@ impl OpenRow {
     fn of(one: &Earlier) -> Option<Self> {
         let key = one.open.key()?;
         let from = boot_of(key.start, one.open.first_seen.ended);
-        Some(Self { seq: one.seq, key, label: label_of(&one.open.account), from })
+        Some(Self { seq: one.seq, key, label: AccountLabel::of(&one.open.account), from })
     }
 }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::super::tally::{News, wall_of};
 use super::*;
 use crate::metrics::HeldGpu;
-use crate::metrics::held::HeldCount;
-use crate::settlement::Account;
+use crate::metrics::held::{AccountLabel, HeldCount};
+use crate::settlement::{Account, Ground};
 use crate::unit::{GpuUuid, Ms, Pid, WallUs};
 
 const MS: u64 = 1_000_000;
@@ -24,7 +24,7 @@ fn stamp(ms: u64) -> Stamp {
 }
 
 fn account(number: u8) -> Account {
-    Account::Unclassified(["train", "serve"][usize::from(number)].into())
+    Account::by(Ground::Program, ["train", "serve"][usize::from(number)])
 }
 
 /// One process on the GPU.
@@ -124,7 +124,7 @@ impl World {
     }
 
     fn see_open(&mut self, life: &Life) {
-        let label = label_of(&account(life.account));
+        let label = AccountLabel::of(&account(life.account));
         self.tally.held.open(&life.key(), &label, BootNs(life.from * MS));
     }
 
@@ -148,9 +148,9 @@ impl World {
         }
     }
 
-    fn counts(&self) -> BTreeMap<Arc<str>, HeldCount> {
+    fn counts(&self) -> BTreeMap<AccountLabel, HeldCount> {
         let counts = self.tally.held.counts();
-        counts.map(|(_, label, count)| (Arc::clone(label), count)).collect()
+        counts.map(|(_, label, count)| (label.clone(), count)).collect()
     }
 
     /// A page, after a read that showed what has ended: reads are far closer together than the counters trail.
@@ -164,18 +164,21 @@ impl World {
             let had = before.and_then(|before| before.get(label)).copied().unwrap_or_default();
             let passed = self.now - self.published;
             let grown = count.held.0.checked_sub(had.held.0);
-            prop_assert!(grown.is_some_and(|grown| grown <= passed), "{label}: {had:?} {count:?}");
+            prop_assert!(
+                grown.is_some_and(|grown| grown <= passed),
+                "{label:?}: {had:?} {count:?}"
+            );
             prop_assert!(count.adjusted_up >= had.adjusted_up);
             prop_assert!(count.adjusted_down >= had.adjusted_down);
             prop_assert!(count.unplaced >= had.unplaced);
         }
         let frontier = self.tally.held.frontiers().next().unwrap().1;
         for number in 0..2 {
-            let label = label_of(&account(number));
+            let label = AccountLabel::of(&account(number));
             let count = counts.get(&label).copied().unwrap_or_default();
             let sum = count.held.0 + count.adjusted_up.0 - count.adjusted_down.0;
             let union = self.union(number, frontier.0 / MS);
-            prop_assert_eq!(sum, union, "{} at {}: {:?}", label, self.now, count);
+            prop_assert_eq!(sum, union, "{:?} at {}: {:?}", label, self.now, count);
         }
         let until = wall_of(frontier, now);
         let gpus = BTreeMap::from([(gpu(), HeldGpu { until, counts })]);
@@ -227,7 +230,8 @@ impl World {
             let told = |(at, later): &&(u64, Later)| later.seq > counted || at * MS >= until.0;
             let booked = self.booked.iter().filter(told).map(|(_, later)| later.clone());
             let open = self.lives.iter().filter(|life| !life.is_booked).filter_map(|life| {
-                let (label, from) = (label_of(&account(life.account)), BootNs(life.from * MS));
+                let (label, from) =
+                    (AccountLabel::of(&account(life.account)), BootNs(life.from * MS));
                 Some(OpenRow { seq: life.opened?, key: life.key(), label, from })
             });
             let (open, booked) = (open.collect(), booked.collect());
@@ -297,7 +301,7 @@ fn an_open_job_over_a_restart_falls_nowhere_and_is_no_adjustment() {
     world.start(1);
     world.now += 15_020;
     world.publish().unwrap();
-    let held = |world: &World| world.counts()[&label_of(&account(0))];
+    let held = |world: &World| world.counts()[&AccountLabel::of(&account(0))];
     assert_eq!(held(&world), HeldCount { held: Ms(5_020), ..HeldCount::default() });
     // The other one ends meanwhile.
     world.restart(true, 2_000, 1);

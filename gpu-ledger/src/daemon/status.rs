@@ -20,6 +20,7 @@ use crate::journal::store::{Reader, StoreError};
 use crate::memory::{Meter, Pace};
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::residency::moment::Length;
+use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
 
@@ -124,6 +125,8 @@ pub(crate) struct OpenStatus {
     pub(crate) start_unknown_because: Option<UnknownReason>,
     pub(crate) accrued_ms: Option<Ms>,
     pub(crate) account: String,
+    /// What gave it that name; null where it has none, or is another user's.
+    pub(crate) named_by: Option<NamedBy>,
     pub(crate) program: Option<String>,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) memory_peak_bytes: Option<u64>,
@@ -146,6 +149,8 @@ pub(crate) struct RowlessStatus {
     pub(crate) since: String,
     pub(crate) age_ms: Ms,
     pub(crate) account: String,
+    /// What gave it that name; null where it has none, or is another user's.
+    pub(crate) named_by: Option<NamedBy>,
     pub(crate) memory_bytes: Option<u64>,
 }
 
@@ -444,6 +449,7 @@ fn open_status(host: &Host, gpu: &GpuRows, open: &OpenRow, peer: Peer, now: Stam
         start_unknown_because: open.reason,
         accrued_ms: accrued,
         account: if seen { account.title() } else { OTHER_USERS.to_owned() },
+        named_by: account.named_by().filter(|_| seen),
         program: program.filter(|_| seen).map(|program| program.to_string()),
         memory_bytes: holder.and_then(memory),
         memory_peak_bytes: open
@@ -488,6 +494,7 @@ fn rowless(host: &Host, peer: Peer, now: Stamp) -> Vec<RowlessStatus> {
             since: rfc3339(since.wall),
             age_ms: age(since, now).unwrap_or(Ms::ZERO),
             account: if seen { bearer.account.title() } else { OTHER_USERS.to_owned() },
+            named_by: bearer.account.named_by().filter(|_| seen),
             memory_bytes: memory(holder),
         }
     })

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::bill::Shown;
 use crate::escape::printable;
 use crate::rendering::clip;
+use crate::settlement::NamedBy;
 use crate::unit::{Bytes, Ms};
 
 /// Columns of a line.
@@ -61,7 +62,7 @@ pub(crate) fn status_text(status: &Value) -> String {
     }
     write_rules(&mut page, status);
     let holders = list(status, "/open").into_iter().chain(list(status, "/no_driver_row"));
-    let shown = Shown::of(holders.filter_map(|one| one.get("account")?.as_str()));
+    let shown = Shown::of_accounts(holders.filter_map(called));
     for gpu in list(status, "/gpus") {
         write_gpu(&mut page, status, gpu, &shown);
     }
@@ -297,8 +298,14 @@ fn size(value: Option<&Value>) -> String {
 
 /// Whose it is, in its column behind `before`, or above it.
 fn account(shown: &Shown, before: &str, of: &Value) -> String {
-    let name = of.get("account").and_then(Value::as_str).unwrap_or("unknown");
-    shown.cell(before, name, NAME_WIDTH)
+    let (name, named_by) = called(of).unwrap_or(("unknown", None));
+    shown.cell(before, &shown.called(name, named_by), NAME_WIDTH)
+}
+
+/// Whose it is, and what named that.
+fn called(of: &Value) -> Option<(&str, Option<NamedBy>)> {
+    let named_by = of.get("named_by").and_then(Value::as_str).and_then(NamedBy::of);
+    Some((of.get("account")?.as_str()?, named_by))
 }
 
 /// A pid; nothing where it is another user's.

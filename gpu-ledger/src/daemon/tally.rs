@@ -15,7 +15,7 @@ use crate::journal::entry::{Change, Correction, Entry, SettlementFigures};
 use crate::journal::store::{StateDir, StoreError};
 use crate::memory::Stretch;
 use crate::metrics::GapCount;
-use crate::metrics::held::{HeldMeter, LABEL_UNATTRIBUTED};
+use crate::metrics::held::{AccountLabel, HeldMeter};
 use crate::metrics::memory::MemoryMeter;
 use crate::settlement::Account;
 use crate::unit::{BootNs, GpuUuid, Ms, WallUs};
@@ -169,14 +169,6 @@ pub(super) fn wall_of(boot: BootNs, reading: Stamp) -> WallUs {
     WallUs(reading.wall.0.saturating_sub(earlier_us))
 }
 
-/// The label of an account.
-pub(super) fn label_of(account: &Account) -> Arc<str> {
-    match account.unattributed() {
-        Some(_) => Arc::from(LABEL_UNATTRIBUTED),
-        None => Arc::from(account.title()),
-    }
-}
-
 impl Tally {
     fn begin(&mut self, before: Self) {
         let (held, resumed) = (std::mem::take(&mut self.held), std::mem::take(&mut self.resumed));
@@ -200,7 +192,7 @@ impl Tally {
                         self.held.lose(&key);
                     }
                 }
-                News::Memory(stretch) => self.memory.take(stretch, label_of),
+                News::Memory(stretch) => self.memory.take(stretch),
                 News::Gap(_) => {}
             }
         }
@@ -221,7 +213,10 @@ impl Tally {
                             self.unattributed.entry((booked.gpu.clone(), reason)).or_default();
                         *sum = Ms(sum.0.saturating_add(booked.held.0));
                     }
-                    (None, None) => self.totals.add(&booked.account.title(), booked.held),
+                    (None, None) => {
+                        let named_by = booked.account.named_by();
+                        self.totals.add((booked.account.title(), named_by), booked.held);
+                    }
                 }
             }
             News::Gap(gap) => {
@@ -236,7 +231,7 @@ impl Tally {
     pub(super) fn meter_open(&mut self, booked: &Booked) {
         if let Some(key) = &booked.key {
             let from = boot_of(key.start, booked.read_at);
-            self.held.open(key, &label_of(&booked.account), from);
+            self.held.open(key, &AccountLabel::of(&booked.account), from);
         }
     }
 
@@ -249,6 +244,6 @@ impl Tally {
         }
         let from = boot_of(key.start, booked.read_at);
         let span = (from, booked.held);
-        self.held.settle(key, &label_of(&booked.account), span, booked.read_at.boot);
+        self.held.settle(key, &AccountLabel::of(&booked.account), span, booked.read_at.boot);
     }
 }

@@ -181,6 +181,14 @@ impl Choice {
         }
     }
 
+    /// The id of the container of these labels, where the word is only how that begins.
+    pub(super) fn container_begun<'l>(&self, labels: &'l Labels) -> Option<&'l Arc<str>> {
+        let Self::Labelled(Label::Container, word) = self else { return None };
+        let begin = word.split(' ').next_back().unwrap_or(word);
+        let id = label_of(labels, Label::Container)?;
+        (id.len() > begin.len() && id.starts_with(begin)).then_some(id)
+    }
+
     /// What it could have been chosen by instead, as a person would type it; nothing for an id.
     pub(super) fn names(&self, one: Choosable<'_>) -> Vec<String> {
         let of = |label| label_of(one.labels, label).map(ToString::to_string);

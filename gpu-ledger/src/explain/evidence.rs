@@ -169,7 +169,7 @@ pub(super) fn of(chosen: &Chosen, why: Option<Why>, at_hand: Option<&RulesAtHand
         account: figures.account.title(),
         rule: match figures.account {
             Account::Ruled { rule, .. } => Some(rule),
-            Account::Unclassified(_) | Account::Unattributed(_) => None,
+            Account::Unclassified { .. } | Account::Unattributed(_) => None,
         },
         reason,
         basis: figures.basis,

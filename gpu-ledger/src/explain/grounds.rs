@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::attribution::rules::{Failed, Held, RuleSet};
-use crate::attribution::{Ground, Grounded, Label, Process, grounds, label_of};
+use crate::attribution::{Grounded, Label, Process, grounds, label_of};
 use crate::journal::entry::SettlementFigures;
-use crate::settlement::{Account, RuleId};
+use crate::settlement::{Account, Ground, RuleId};
 
 /// The rules that are at hand when somebody asks.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ pub(super) fn ruling(
     let sha256 = label_of(&figures.labels, Label::Rules)?.to_string();
     let taken = match figures.account {
         Account::Ruled { rule, .. } => Some(rule),
-        Account::Unclassified(_) | Account::Unattributed(_) => None,
+        Account::Unclassified { .. } | Account::Unattributed(_) => None,
     };
     let unknown = |why| {
         let unknown_because = Some(why);

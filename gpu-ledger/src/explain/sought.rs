@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use super::accounts::Accounts;
 use super::choice::{Choice, Choosable, Closeness};
 use super::{Chosen, EXPLAINED_MAX, ExplainError, ReadEnd};
-use crate::bill::Shown;
+use crate::bill::{Named, Shown};
 use crate::calling::listed;
 use crate::clock::Stamp;
 use crate::escape::printable;
@@ -188,6 +189,17 @@ impl<'c> Sought<'c> {
             let what = self.candidates();
             return Err(ExplainError::Several { what });
         }
+        let beginnings: BTreeSet<&Arc<str>> = (self.chosen.values())
+            .filter_map(|one| self.choice.container_begun(&one.figures.labels))
+            .collect();
+        if beginnings.len() > 1 {
+            let ids = listed(beginnings.into_iter().map(ToString::to_string));
+            let what = format!(
+                "several containers begin with {}: {ids}; give more of the id of one",
+                self.choice.words()
+            );
+            return Err(ExplainError::Several { what });
+        }
         Ok(self)
     }
 
@@ -196,9 +208,10 @@ impl<'c> Sought<'c> {
         let all = count.saturating_add(self.more);
         let mut text =
             format!("{} means {all} settlements; give the id of one:", self.choice.words());
-        let titles = self.chosen.values().map(|one| one.figures.account.title());
-        let titles: Vec<String> = titles.collect();
-        let shown = Shown::of(titles.iter().map(String::as_str));
+        let accounts = self.chosen.values().map(|one| &one.figures.account);
+        let titles: Vec<Named> = accounts.map(|one| (one.title(), one.named_by())).collect();
+        let names = titles.iter().map(|(title, named_by)| (title.as_str(), *named_by));
+        let shown = Shown::of_accounts(names);
         for one in self.chosen.values().take(CANDIDATES_SHOWN_MAX) {
             // Writing to a `String` cannot fail.
             let _ = one.candidate(&mut text, &shown);
@@ -292,7 +305,9 @@ impl Chosen {
     fn candidate(&self, text: &mut String, shown: &Shown) -> fmt::Result {
         let figures = &self.figures;
         let id = SettlementId::of_parts(&figures.gpu, figures.pid, figures.start);
-        let (held, title, seq) = (Ms(figures.held.0), figures.account.title(), self.seq);
+        let (held, account, seq) = (Ms(figures.held.0), &figures.account, self.seq);
+        let title = account.title();
+        let title = shown.called(&title, account.named_by());
         if let Some(account) = shown.fitted(&title, ACCOUNT_WIDTH) {
             write!(text, "\n  {id}  {account}, {held}, entry {seq}")
         } else {

@@ -22,7 +22,7 @@ use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
 use crate::memory::{Beyond, ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
-use crate::settlement::{Account, Balance, Candidate, Fit, RuleId};
+use crate::settlement::{Account, Balance, Candidate, Fit, Ground, RuleId};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
 
@@ -72,6 +72,15 @@ canonical_enum! {
         Exe = "exe",
         Redacted = "redacted",
         Full = "full",
+    }
+    Ground: "what names an account" {
+        Job = "job",
+        Pod = "pod",
+        Container = "container",
+        Desktop = "desktop",
+        Unit = "unit",
+        Scheduler = "scheduler",
+        Program = "program",
     }
     Fit: "fit" {
         Contains = "contains",
@@ -224,9 +233,13 @@ impl Canonical for Account {
                 name.put(writer);
                 rule.put(writer);
             }),
-            Self::Unclassified(name) => {
-                tagged(writer, "unclassified", |writer| name.put(writer));
-            }
+            // Left out where it is not told, as in entries from before it was.
+            Self::Unclassified { name, ground } => tagged(writer, "unclassified", |writer| {
+                name.put(writer);
+                if let Some(ground) = ground {
+                    ground.put(writer);
+                }
+            }),
             Self::Unattributed(reason) => {
                 tagged(writer, "unattributed", |writer| reason.put(writer));
             }
@@ -239,7 +252,12 @@ impl Canonical for Account {
                 let name = Arc::take(reader)?;
                 Ok(Self::Ruled { name, rule: RuleId::take(reader)? })
             }
-            b"unclassified" => Arc::take(reader).map(Self::Unclassified),
+            b"unclassified" => {
+                let name = Arc::take(reader)?;
+                let is_told = !reader.is_empty();
+                let ground = if is_told { Some(Canonical::take(reader)?) } else { None };
+                Ok(Self::Unclassified { name, ground })
+            }
             b"unattributed" => NamelessReason::take(reader).map(Self::Unattributed),
             word => Err(no_such("account", word)),
         })

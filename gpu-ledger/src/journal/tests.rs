@@ -18,7 +18,7 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
 use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
-use crate::settlement::{Account, Balance, Fit};
+use crate::settlement::{Account, Balance, Fit, Ground};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{Flag, GapCause, Observed, UnknownReason};
 
@@ -97,7 +97,7 @@ fn settlement(pid: u32, start_ms: Option<u64>, held: u64, opened: Option<u64>) -
         start,
         held: Ms(held),
         read_at: read.ended,
-        account: Account::Unclassified(Arc::from("python train.py")),
+        account: Account::Unclassified { name: Arc::from("python train.py"), ground: None },
         program: Some(Arc::from("train.py")),
         uid: Some(1_000),
         basis: Some(Basis::Exec),
@@ -132,7 +132,7 @@ fn open(pid: u32, ms: u64) -> Draft {
         pid: Pid(pid),
         start: Some(stamp(ms).wall),
         first_seen: window(ms),
-        account: Account::Unclassified(Arc::from("train.py")),
+        account: Account::Unclassified { name: Arc::from("train.py"), ground: None },
         program: None,
         uid: None,
         basis: None,
@@ -344,7 +344,10 @@ fn what_may_be_absent_is_written_only_where_it_says_something_and_is_read_both_w
         bytes.len()
     });
     assert!(silent < saying, "{silent} {saying}");
-    let lengths = [&plain, &doubting, &open(10, 10), &holding].map(|draft| {
+    let mut named = settlement(10, Some(10), 5, None);
+    let Figures::Settlement(figures) = &mut named.figures else { unreachable!() };
+    figures.account = Account::by(Ground::Unit, "ollama");
+    let lengths = [&plain, &doubting, &open(10, 10), &holding, &named].map(|draft| {
         let bytes = super::canon::encode(&draft.figures).unwrap();
         assert_eq!(super::canon::decode::<Figures>(&bytes).unwrap(), draft.figures);
         bytes.len()

@@ -10,7 +10,7 @@ use crate::clock::Stamp;
 use crate::residency::moment::Length;
 use crate::residency::sample::{DeviceMemory, Fields, ProcessMemory, Reading, Sample, Status};
 use crate::residency::verdict::VoidReason;
-use crate::settlement::Account;
+use crate::settlement::{Account, Ground};
 use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
 use crate::unknown::UnknownReason;
 
@@ -31,7 +31,7 @@ fn holder(pid: u32) -> Holder {
     Holder {
         pid: Pid(pid),
         start: Some(BootNs(pid.into())),
-        account: Account::Unclassified(Arc::from(format!("p{pid}"))),
+        account: Account::by(Ground::Program, format!("p{pid}")),
         program: None,
         uid: None,
         basis: None,

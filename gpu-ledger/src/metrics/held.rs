@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use super::intervals::Intervals;
 use crate::accounting::RowKey;
+use crate::settlement::{Account as AccountOf, NamedBy};
 use crate::unit::{BootNs, GpuUuid, Ms};
 
 /// How far the counters trail the present: longer than any read interval of a driver that answers, an
@@ -34,6 +35,36 @@ pub const LABEL_UNATTRIBUTED: &str = "unattributed";
 /// Settled intervals kept apart per account and GPU. With more the oldest become a sum: what is learnt
 /// about time before them is then counted as [`HeldCount::unplaced`].
 pub const INTERVALS_MAX: usize = 1_024;
+
+/// The labels of an account's counters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AccountLabel {
+    /// What it is called.
+    pub account: Arc<str>,
+    /// What named it; `None` of [`LABEL_OTHER`] and [`LABEL_UNATTRIBUTED`].
+    pub named_by: Option<NamedBy>,
+}
+
+impl AccountLabel {
+    /// One that stands for no account's name.
+    pub(super) fn own(word: &str) -> Self {
+        Self { account: Arc::from(word), named_by: None }
+    }
+
+    /// Of an account.
+    #[must_use]
+    pub fn of(account: &AccountOf) -> Self {
+        match account.named_by() {
+            None => Self::own(LABEL_UNATTRIBUTED),
+            named_by => Self { account: account.title().into(), named_by },
+        }
+    }
+
+    /// Of all that have none of their own.
+    fn is_other(&self) -> bool {
+        *self == Self::own(LABEL_OTHER)
+    }
+}
 
 const MS: u64 = 1_000_000;
 const DELAY_MS: u64 = 10_000;
@@ -55,9 +86,9 @@ pub struct HeldCount {
 /// The counters of a host.
 #[derive(Clone, Debug)]
 pub struct HeldMeter {
-    labels: BTreeSet<Arc<str>>,
+    labels: BTreeSet<AccountLabel>,
     /// Accounts that share [`LABEL_OTHER`]; their number is told, so it is bounded like the labels.
-    folded: BTreeSet<Arc<str>>,
+    folded: BTreeSet<AccountLabel>,
     gpus: BTreeMap<GpuUuid, GpuMeter>,
     intervals_max: usize,
 }
@@ -71,9 +102,9 @@ struct GpuMeter {
     frontier: Option<u64>,
     /// The moment of the last advance.
     told: u64,
-    accounts: BTreeMap<Arc<str>, Account>,
+    accounts: BTreeMap<AccountLabel, Account>,
     /// Under which label an open row is.
-    open: BTreeMap<RowKey, Arc<str>>,
+    open: BTreeMap<RowKey, AccountLabel>,
 }
 
 /// One account on one GPU.
@@ -95,7 +126,7 @@ struct Account {
 impl Default for HeldMeter {
     fn default() -> Self {
         Self {
-            labels: BTreeSet::from([Arc::from(LABEL_UNATTRIBUTED)]),
+            labels: BTreeSet::from([AccountLabel::own(LABEL_UNATTRIBUTED)]),
             folded: BTreeSet::new(),
             gpus: BTreeMap::new(),
             intervals_max: INTERVALS_MAX,
@@ -125,14 +156,14 @@ impl HeldMeter {
         &mut self,
         gpu: &GpuUuid,
         (until, now): (BootNs, BootNs),
-        counts: impl IntoIterator<Item = (Arc<str>, HeldCount)>,
+        counts: impl IntoIterator<Item = (AccountLabel, HeldCount)>,
     ) {
         if self.gpu(gpu).frontier.is_some() {
             return;
         }
         for (label, count) in counts {
             // Of those that shared a label it is not known any more how many they were.
-            let label = if *label == *LABEL_OTHER { label } else { self.label_of(&label) };
+            let label = if label.is_other() { label } else { self.label_of(&label) };
             let account = self.gpu(gpu).account(label);
             let sum = i128::from(count.held.0)
                 .saturating_add(i128::from(count.adjusted_up.0))
@@ -152,17 +183,17 @@ impl HeldMeter {
     }
 
     /// A row runs, since `from`. Said again with another account, it moves there.
-    pub fn open(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs) {
+    pub fn open(&mut self, key: &RowKey, account: &AccountLabel, from: BootNs) {
         let label = self.label_of(account);
         let gpu = self.gpu(&key.gpu);
         gpu.close(key);
-        gpu.open.insert(key.clone(), Arc::clone(&label));
+        gpu.open.insert(key.clone(), label.clone());
         gpu.account(label).open.insert(key.clone(), from.0 / MS);
     }
 
     /// A row runs that an earlier run had not counted yet: what it held before [`Self::resume`]'s `until` is in none
     /// of the counters.
-    pub fn open_uncounted(&mut self, key: &RowKey, account: &Arc<str>, from: BootNs) {
+    pub fn open_uncounted(&mut self, key: &RowKey, account: &AccountLabel, from: BootNs) {
         self.open(key, account, from);
         let label = self.label_of(account);
         let account = self.gpu(&key.gpu).account(label);
@@ -175,7 +206,7 @@ impl HeldMeter {
     pub fn settle(
         &mut self,
         key: &RowKey,
-        account: &Arc<str>,
+        account: &AccountLabel,
         (from, held): (BootNs, Ms),
         seen: BootNs,
     ) {
@@ -203,7 +234,7 @@ impl HeldMeter {
     }
 
     /// A correction in the journal: `from` of an account's time is `to` now.
-    pub fn correct(&mut self, gpu: &GpuUuid, account: &Arc<str>, from: Ms, to: Ms) {
+    pub fn correct(&mut self, gpu: &GpuUuid, account: &AccountLabel, from: Ms, to: Ms) {
         let label = self.label_of(account);
         let account = self.gpu(gpu).account(label);
         let change = i128::from(to.0).saturating_sub(i128::from(from.0));
@@ -234,7 +265,7 @@ impl HeldMeter {
     }
 
     /// Every counter, by GPU and account label.
-    pub fn counts(&self) -> impl Iterator<Item = (&GpuUuid, &Arc<str>, HeldCount)> {
+    pub fn counts(&self) -> impl Iterator<Item = (&GpuUuid, &AccountLabel, HeldCount)> {
         self.gpus.iter().flat_map(|(gpu, meter)| {
             meter.accounts.iter().map(move |(label, account)| (gpu, label, account.count))
         })
@@ -251,19 +282,18 @@ impl HeldMeter {
         self.gpus.entry(gpu.clone()).or_default()
     }
 
-    fn label_of(&mut self, account: &Arc<str>) -> Arc<str> {
+    fn label_of(&mut self, account: &AccountLabel) -> AccountLabel {
         if self.labels.contains(account) {
-            return Arc::clone(account);
+            return account.clone();
         }
-        // An account of that very name could not be told from the rest.
-        if **account != *LABEL_OTHER && self.labels.len() < ACCOUNT_LABELS_MAX {
-            self.labels.insert(Arc::clone(account));
-            return Arc::clone(account);
+        if self.labels.len() < ACCOUNT_LABELS_MAX {
+            self.labels.insert(account.clone());
+            return account.clone();
         }
         if self.folded.len() < ACCOUNT_LABELS_MAX {
-            self.folded.insert(Arc::clone(account));
+            self.folded.insert(account.clone());
         }
-        Arc::from(LABEL_OTHER)
+        AccountLabel::own(LABEL_OTHER)
     }
 }
 
@@ -279,7 +309,7 @@ impl GpuMeter {
     }
 
     /// The account under a label; a new one has nothing from before metering began.
-    fn account(&mut self, label: Arc<str>) -> &mut Account {
+    fn account(&mut self, label: AccountLabel) -> &mut Account {
         let horizon = self.began;
         self.accounts.entry(label).or_insert_with(|| Account { horizon, ..Account::default() })
     }

@@ -15,13 +15,13 @@ fn at(ms: u64) -> BootNs {
     BootNs(ms * MS)
 }
 
-fn account(name: &str) -> Arc<str> {
-    Arc::from(name)
+fn account(name: &str) -> AccountLabel {
+    AccountLabel { account: name.into(), named_by: Some(NamedBy::Rule) }
 }
 
 impl HeldMeter {
     fn count(&self, name: &str) -> HeldCount {
-        let found = self.counts().find(|(_, label, _)| &***label == name);
+        let found = self.counts().find(|(_, label, _)| *label.account == *name);
         found.map_or_else(HeldCount::default, |(_, _, count)| count)
     }
 
@@ -215,7 +215,6 @@ fn a_row_counts_whole_however_long_ago_the_last_page_was() {
 fn two_hundred_accounts_have_a_label_and_keep_it() {
     let mut meter = HeldMeter::default();
     meter.begin(&gpu(), at(0));
-    meter.settle(&key(0), &account(LABEL_OTHER), (at(0), Ms(1)), LATER);
     for pid in 1..=300 {
         meter.settle(
             &key(pid),
@@ -225,14 +224,14 @@ fn two_hundred_accounts_have_a_label_and_keep_it() {
         );
     }
     meter.settle(&key(301), &account("a3"), (at(3_500), Ms(5)), LATER);
-    meter.settle(&key(302), &account(LABEL_UNATTRIBUTED), (at(3_600), Ms(5)), LATER);
+    meter.settle(&key(302), &AccountLabel::own(LABEL_UNATTRIBUTED), (at(3_600), Ms(5)), LATER);
     meter.to(60_000);
     assert_eq!(meter.count("a3").held, Ms(10));
     assert_eq!(meter.count(LABEL_UNATTRIBUTED).held, Ms(5));
-    let labels: BTreeSet<_> = meter.counts().map(|(_, label, _)| Arc::clone(label)).collect();
+    let labels: BTreeSet<_> = meter.counts().map(|(_, label, _)| label.clone()).collect();
     assert_eq!(labels.len(), ACCOUNT_LABELS_MAX + 1);
-    assert_eq!(meter.count(LABEL_OTHER).held, Ms(1 + (300 - 199) * 5));
-    assert_eq!(meter.folded_accounts(), 1 + 300 - 199);
+    assert_eq!(meter.count(LABEL_OTHER).held, Ms((300 - 199) * 5));
+    assert_eq!(meter.folded_accounts(), 300 - 199);
 }
 
 #[test]

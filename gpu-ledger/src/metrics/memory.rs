@@ -5,11 +5,9 @@
 //! counts is on the bill as well, whichever run sampled it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::held::{ACCOUNT_LABELS_MAX, LABEL_OTHER};
+use super::held::{ACCOUNT_LABELS_MAX, AccountLabel, LABEL_OTHER};
 use crate::memory::{ByteMs, HOUR_MS, Stretch};
-use crate::settlement::Account;
 use crate::unit::GpuUuid;
 
 /// An hour that is not over.
@@ -17,34 +15,34 @@ use crate::unit::GpuUuid;
 struct Pending {
     hour_ms: u64,
     is_void: bool,
-    held: BTreeMap<Arc<str>, ByteMs>,
+    held: BTreeMap<AccountLabel, ByteMs>,
 }
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMeter {
-    counts: BTreeMap<(GpuUuid, Arc<str>), ByteMs>,
+    counts: BTreeMap<(GpuUuid, AccountLabel), ByteMs>,
     void_hours: BTreeMap<GpuUuid, u64>,
     pending: BTreeMap<GpuUuid, Pending>,
-    labels: BTreeSet<Arc<str>>,
+    labels: BTreeSet<AccountLabel>,
 }
 
 impl MemoryMeter {
-    /// The next stretch that is on the disk. `label_of`: what an account's series is called.
-    pub fn take(&mut self, stretch: &Stretch, label_of: impl Fn(&Account) -> Arc<str>) {
+    /// The next stretch that is on the disk.
+    pub fn take(&mut self, stretch: &Stretch) {
         let hour_ms = stretch.hour_ms();
         let is_other =
             self.pending.get(&stretch.gpu).is_some_and(|pending| pending.hour_ms != hour_ms);
         if is_other {
             self.end_hour(&stretch.gpu);
         }
-        let mut held: Vec<(Arc<str>, ByteMs)> = Vec::with_capacity(stretch.holders.len());
+        let mut held: Vec<(AccountLabel, ByteMs)> = Vec::with_capacity(stretch.holders.len());
         for holding in &stretch.holders {
-            let label = label_of(&holding.holder.account);
-            held.push((self.label(label), holding.held.memory));
+            let label = self.label(AccountLabel::of(&holding.holder.account));
+            held.push((label, holding.held.memory));
         }
         if let Some(beyond) = &stretch.beyond {
-            held.push((Arc::from(LABEL_OTHER), beyond.held.memory));
+            held.push((AccountLabel::own(LABEL_OTHER), beyond.held.memory));
         }
         let pending = self.pending.entry(stretch.gpu.clone()).or_default();
         pending.hour_ms = hour_ms;
@@ -72,19 +70,19 @@ impl MemoryMeter {
         }
     }
 
-    fn label(&mut self, label: Arc<str>) -> Arc<str> {
+    fn label(&mut self, label: AccountLabel) -> AccountLabel {
         if self.labels.contains(&label) {
             return label;
         }
         if self.labels.len() >= ACCOUNT_LABELS_MAX {
-            return Arc::from(LABEL_OTHER);
+            return AccountLabel::own(LABEL_OTHER);
         }
-        self.labels.insert(Arc::clone(&label));
+        self.labels.insert(label.clone());
         label
     }
 
     /// What each account held.
-    pub fn counts(&self) -> impl Iterator<Item = (&(GpuUuid, Arc<str>), ByteMs)> {
+    pub fn counts(&self) -> impl Iterator<Item = (&(GpuUuid, AccountLabel), ByteMs)> {
         self.counts.iter().map(|(of, memory)| (of, *memory))
     }
 
@@ -97,9 +95,12 @@ impl MemoryMeter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::memory::{Device, Held, Holder, Holding, Pace, SLOT_MS, Sampling};
     use crate::residency::verdict::VoidReason;
+    use crate::settlement::{Account, Ground};
     use crate::unit::{Pid, WallUs};
 
     fn stretch(quarter: u64, names: &[&str], voids: &[VoidReason]) -> Stretch {
@@ -108,7 +109,7 @@ mod tests {
             holder: Holder {
                 pid: Pid(1),
                 start: None,
-                account: Account::Unclassified(Arc::from(*name)),
+                account: Account::by(Ground::Program, *name),
                 program: None,
                 uid: None,
                 basis: None,
@@ -133,9 +134,10 @@ mod tests {
     fn taken(stretches: &[Stretch]) -> (BTreeMap<String, u128>, u64) {
         let mut meter = MemoryMeter::default();
         for stretch in stretches {
-            meter.take(stretch, |account| Arc::from(account.title()));
+            meter.take(stretch);
         }
-        let counts = meter.counts().map(|((_, label), memory)| (label.to_string(), memory.0));
+        let counts =
+            meter.counts().map(|((_, label), memory)| (label.account.to_string(), memory.0));
         (counts.collect(), meter.void_hours().values().sum())
     }
 

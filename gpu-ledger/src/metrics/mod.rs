@@ -17,7 +17,6 @@ mod resumed;
 pub mod textfile;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::accounting::calls::ReadCost;
 use crate::coverage::Gap;
@@ -25,7 +24,7 @@ use crate::memory::ByteMs;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 use health::Health;
-use held::HeldCount;
+use held::{AccountLabel, HeldCount};
 pub use resumed::{HeldGpu, HeldPage};
 
 /// Everything that is shown at one moment.
@@ -34,7 +33,7 @@ pub struct Meters {
     /// When all this was so.
     pub made_at: WallUs,
     /// The counters of [`held::HeldMeter`], by GPU and account label.
-    pub held: BTreeMap<(GpuUuid, Arc<str>), HeldCount>,
+    pub held: BTreeMap<(GpuUuid, AccountLabel), HeldCount>,
     /// Up to when they count, by GPU.
     pub held_until: BTreeMap<GpuUuid, WallUs>,
     /// Number of the last journal entry that is in them.
@@ -42,7 +41,7 @@ pub struct Meters {
     /// Accounts that share a label.
     pub folded_accounts: usize,
     /// Memory held in hours that are over and valid, since the daemon started, by GPU and account label.
-    pub memory: BTreeMap<(GpuUuid, Arc<str>), ByteMs>,
+    pub memory: BTreeMap<(GpuUuid, AccountLabel), ByteMs>,
     /// Hours of each GPU in which memory is not known, as they are void.
     pub memory_void_hours: BTreeMap<GpuUuid, u64>,
     /// Settled time without a name, since the journal began.

@@ -1,7 +1,6 @@
 //! Meters as text: names, help, labels, and nothing where nothing is known.
 
 use std::fmt;
-use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
@@ -9,6 +8,7 @@ use prometheus_client::registry::Registry;
 
 use super::Meters;
 use super::health::HealthReason;
+use super::held::AccountLabel;
 use super::page::{Labels, PREFIX, Page, gib_seconds_of, seconds_of, seconds_of_ns, seconds_of_us};
 use crate::unit::{GpuUuid, Ms};
 use crate::unknown::{GapCause, Observed};
@@ -32,6 +32,13 @@ pub(super) fn text(meters: &Meters) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
+/// Those of an account's series.
+fn labels_of(gpu: &GpuUuid, label: &AccountLabel) -> Labels {
+    let mut labels = vec![("gpu", gpu.to_string()), ("account", label.account.to_string())];
+    labels.extend(label.named_by.map(|named_by| ("named_by", named_by.to_string())));
+    labels
+}
+
 /// The meters, as the library collects them.
 #[derive(Debug)]
 struct Shown(Meters);
@@ -50,10 +57,7 @@ impl Collector for Shown {
 
 impl Shown {
     fn held(&self, page: &mut Page<'_>) -> fmt::Result {
-        let of = |gpu: &GpuUuid, account: &Arc<str>| {
-            vec![("gpu", gpu.to_string()), ("account", account.to_string())]
-        };
-        let all = || self.0.held.iter().map(|((gpu, account), count)| (of(gpu, account), count));
+        let all = || self.0.held.iter().map(|((gpu, label), count)| (labels_of(gpu, label), count));
         page.counters(
             HELD,
             "Time an account's processes held a GPU, settled and open, each moment once; at most a second a second.",
@@ -103,10 +107,9 @@ impl Shown {
     }
 
     fn memory(&self, page: &mut Page<'_>) -> fmt::Result {
-        let held = self.0.memory.iter().map(|((gpu, account), memory)| {
-            let labels = vec![("gpu", gpu.to_string()), ("account", account.to_string())];
-            (labels, gib_seconds_of(*memory))
-        });
+        let held = self.0.memory.iter();
+        let held =
+            held.map(|((gpu, label), memory)| (labels_of(gpu, label), gib_seconds_of(*memory)));
         page.counters(
             "memory_held_gib_seconds",
             "Device memory held over time, by samples, of hours that are over and valid.",

@@ -9,11 +9,16 @@ use crate::metrics::held::HeldCount;
 use crate::metrics::{
     EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters, RulesMeters,
 };
+use crate::settlement::{Ground, NamedBy};
 use crate::unit::WallUs;
 use crate::unknown::{NamelessReason, UnknownReason};
 
 fn gpu() -> GpuUuid {
     GpuUuid("GPU-a".into())
+}
+
+fn of(account: &str) -> AccountLabel {
+    AccountLabel { account: account.into(), named_by: Some(NamedBy::Ground(Ground::Unit)) }
 }
 
 /// A host in which everything occurs once.
@@ -34,12 +39,12 @@ fn meters() -> Meters {
         latency_counts,
     };
     Meters {
-        memory: BTreeMap::from([((gpu(), Arc::from("ollama")), ByteMs((3 << 30) * 1_500))]),
+        memory: BTreeMap::from([((gpu(), of("ollama")), ByteMs((3 << 30) * 1_500))]),
         memory_void_hours: BTreeMap::from([(gpu(), 2)]),
         made_at: WallUs(1_796_040_500_250_000),
         held: BTreeMap::from([
-            ((gpu(), Arc::from("ollama")), count),
-            ((gpu(), Arc::from("a\"b\\c\nd")), HeldCount { held: Ms(1), ..HeldCount::default() }),
+            ((gpu(), of("ollama")), count),
+            ((gpu(), of("a\"b\\c\nd")), HeldCount { held: Ms(1), ..HeldCount::default() }),
         ]),
         held_until: BTreeMap::from([(gpu(), WallUs(1_796_040_490_000_001))]),
         held_journal_head: 41,
@@ -145,9 +150,12 @@ fn counters_survive_the_way_to_the_scraper_and_back() {
             unplaced: Ms(ms / 11),
         };
         let other = HeldCount { held: Ms(1), ..HeldCount::default() };
-        let tricky: Arc<str> = Arc::from("a\"b\\c\nd\",direction=\"up\"} 7");
-        let counts = BTreeMap::from([(tricky, count), (Arc::from("other"), other)]);
-        let held = counts.iter().map(|(label, count)| ((gpu(), Arc::clone(label)), *count));
+        let tricky = of("a\"b\\c\nd\",direction=\"up\"} 7");
+        let counts = BTreeMap::from([
+            (tricky, count),
+            (AccountLabel { account: "other".into(), named_by: None }, other),
+        ]);
+        let held = counts.iter().map(|(label, count)| ((gpu(), label.clone()), *count));
         meters.held = held.collect();
         let until = WallUs(1_796_040_500_000_000 + ms % 1_000_000);
         meters.held_until = BTreeMap::from([(gpu(), until)]);

@@ -4,11 +4,11 @@
 //! counted says nothing that could be gone on from.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::held::HeldCount;
+use super::held::{AccountLabel, HeldCount};
 use super::page::PREFIX;
 use super::render::{ADJUSTMENT, BEFORE_METERING, HELD, HELD_HEAD, HELD_UNTIL};
+use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms, WallUs};
 
 /// The held counters of a page.
@@ -26,7 +26,7 @@ pub struct HeldGpu {
     /// Up to this moment they count.
     pub until: WallUs,
     /// By account label.
-    pub counts: BTreeMap<Arc<str>, HeldCount>,
+    pub counts: BTreeMap<AccountLabel, HeldCount>,
 }
 
 impl HeldPage {
@@ -43,13 +43,18 @@ impl HeldPage {
         for line in lines() {
             let Some(gpu) = line.gpu().and_then(|gpu| gpus.get_mut(&gpu)) else { continue };
             let Some(account) = line.label("account") else { continue };
+            let named_by = line.label("named_by");
+            let label = AccountLabel {
+                account: account.into(),
+                named_by: named_by.and_then(|word| NamedBy::of(&word)),
+            };
             let is_ours =
                 [HELD, ADJUSTMENT, BEFORE_METERING].iter().any(|name| line.is_total(name));
             if !is_ours {
                 continue;
             }
             let ms = Ms(line.scaled(3)?);
-            let count = gpu.counts.entry(Arc::from(account)).or_default();
+            let count = gpu.counts.entry(label).or_default();
             match line.label("direction").as_deref() {
                 None if line.is_total(HELD) => count.held = ms,
                 None => count.unplaced = ms,
@@ -140,7 +145,10 @@ mod tests {
         let whole = HeldPage::of(&format!("{headed}{until}")).unwrap();
         let gpu = &whole.gpus[&GpuUuid("GPU-a".into())];
         assert_eq!(gpu.until, WallUs(1_796_040_500_123_456));
-        assert_eq!(gpu.counts[&*Arc::<str>::from("x")].held, Ms(1_500));
+        assert_eq!(
+            gpu.counts[&AccountLabel { account: "x".into(), named_by: None }].held,
+            Ms(1_500)
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Question {
     #[must_use]
     pub fn about(place: &Place) -> Option<Self> {
         let Container { runtime, id } = place.container.as_ref()?;
-        if !is_id(id) || named_by_its_group(*runtime, id).is_some() {
+        if place.within.is_some() || !is_id(id) || named_by_its_group(*runtime, id).is_some() {
             return None;
         }
         // Below a user's manager that user makes the groups; in a session root alone does.

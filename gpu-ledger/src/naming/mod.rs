@@ -175,7 +175,8 @@ impl Directory for Naming {
     }
 
     fn container(&self, place: &Place) -> Option<Arc<ContainerNames>> {
-        let container = place.container.as_ref()?;
+        // The host's runtimes know nothing of what another system's made.
+        let container = place.container.as_ref().filter(|_| place.within.is_none())?;
         if let Some(names) = asked::named_by_its_group(container.runtime, &container.id) {
             return Some(Arc::new(names));
         }

@@ -4,7 +4,7 @@ use super::container::{container_at, users_container_at};
 use super::job::job_at;
 use super::pod::pod_at;
 use super::units::{Units, users_of};
-use super::{Container, Job, Place, Pod};
+use super::{Container, Job, Place, Pod, Runtime};
 
 /// Bytes of a path that is read; a longer one tells nothing. The kernel hands out none: the buffers behind
 /// `/proc/PID/cgroup` are `PATH_MAX` (`proc_cgroup_show`, kernel/cgroup/cgroup.c).
@@ -55,6 +55,7 @@ impl Units {
             pod: inner.pod,
             job: inner.job,
             inner_owner_uid: inner.owner_uid,
+            within: inner.within,
         }
     }
 }
@@ -80,6 +81,8 @@ struct Inner {
     job: Option<Job>,
     /// Whose container and pod are, where they are a user's own.
     owner_uid: Option<u32>,
+    /// The outermost system container that they are in.
+    within: Option<Container>,
     /// How many containers, pods and jobs the path goes through.
     depth: usize,
 }
@@ -103,7 +106,7 @@ impl Inner {
             let pod = pod_at(above, part);
             if let Some(pod) = pod.filter(|_| !is_users || inner.container.is_some()) {
                 // A container above is the node that the pod runs in.
-                inner.container = None;
+                inner.enter();
                 inner.pod = Some(pod);
                 inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
@@ -116,12 +119,20 @@ impl Inner {
                 _ => container_at(above, part, below),
             };
             if let Some(container) = container {
+                inner.enter();
                 inner.container = Some(container);
                 inner.owner_uid = own;
                 inner.depth = inner.depth.saturating_add(1);
             }
         }
         inner
+    }
+
+    /// What follows is in the container that was found last.
+    fn enter(&mut self) {
+        let outer = self.container.take();
+        let is_system = |one: &Container| one.runtime.is_some_and(Runtime::is_of_systems);
+        self.within = self.within.take().or_else(|| outer.filter(is_system));
     }
 
     /// How specific it is; compared from left to right.

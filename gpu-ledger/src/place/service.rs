@@ -52,10 +52,19 @@ impl Place {
 }
 
 impl Place {
-    /// Whose the container and the pod are, where they are a user's own, in the words of [`Self::user_manager`].
+    /// Whose the container and the pod are, where they are not the host's own: of a user in the words of
+    /// [`Self::user_manager`], of a system container in those of its account (`lxc web`).
     #[must_use]
     pub fn inner_owner(&self) -> Option<Arc<str>> {
-        self.inner_owner_uid.map(|uid| format!("user@{uid}").into())
+        let system = self.within.as_ref().and_then(|one| {
+            let runtime = one.runtime?;
+            Some(format!("{} {}", runtime.as_str(), one.id))
+        });
+        let user = self.inner_owner_uid.map(|uid| format!("user@{uid}"));
+        match (system, user) {
+            (Some(system), Some(user)) => Some(format!("{system} of {user}").into()),
+            (system, user) => system.or(user).map(Arc::from),
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 use serde::Serialize;
 
 use crate::identity::Basis;
+use crate::settlement::NamedBy;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
 
@@ -104,6 +105,8 @@ pub struct Block {
 pub struct Account {
     /// Its name.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Settlements.
     pub settlements: u64,
     /// Union of its spans over each GPU within the period, summed over the GPUs.
@@ -157,6 +160,8 @@ pub struct Settled {
     pub max_memory_bytes: Option<Bytes>,
     /// The account it is billed to; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// The program; null where nobody knows.
     pub program: Option<String>,
     /// Its arguments; of one that is no UTF-8, what is not as `\xHH`. Null where nobody knows.
@@ -243,6 +248,8 @@ pub struct Disputed {
     pub gpu_uuid: GpuUuid,
     /// Whose; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Belongs to the traced command.
     pub of_command: bool,
     /// Why.
@@ -268,6 +275,8 @@ pub struct Open {
     pub memory_bytes: Option<Bytes>,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Belongs to the traced command.
     pub of_command: bool,
     /// Why something about it is unknown.
@@ -283,6 +292,8 @@ pub struct NoDriverRow {
     pub pid: Pid,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Since when its row said that it held the GPU; null where no row of it was seen.
     pub start_time_us: Option<WallUs>,
     /// Age of the process, when it was last seen; null where its start is not known.

@@ -61,11 +61,11 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
 fn shown(report: &Report) -> Shown {
     let of_command = report.command.as_ref().map(|command| &command.block);
     let settled = of_command.into_iter().chain([&report.host]).flat_map(|block| &block.accounts);
-    let names = (settled.map(|one| &one.account))
-        .chain(report.disputed.iter().map(|one| &one.account))
-        .chain(report.open.iter().map(|one| &one.account))
-        .chain(report.no_driver_row.iter().map(|one| &one.account));
-    Shown::of(names.map(String::as_str))
+    let names = (settled.map(|one| (&one.account, one.named_by)))
+        .chain(report.disputed.iter().map(|one| (&one.account, one.named_by)))
+        .chain(report.open.iter().map(|one| (&one.account, one.named_by)))
+        .chain(report.no_driver_row.iter().map(|one| (&one.account, one.named_by)));
+    Shown::of_accounts(names.map(|(name, named_by)| (name.as_str(), named_by)))
 }
 
 fn write_head(page: &mut String, report: &Report) -> fmt::Result {
@@ -139,8 +139,11 @@ fn write_block(page: &mut String, shown: &Shown, block: &Block, empty: &str) -> 
         "account", "count", "held", "alone", "shared", "busy", "peak"
     )?;
     for account in &block.accounts {
-        let own: Vec<&Settled> =
-            block.settlements.iter().filter(|one| one.account == account.account).collect();
+        let own: Vec<&Settled> = block
+            .settlements
+            .iter()
+            .filter(|one| (&one.account, one.named_by) == (&account.account, account.named_by))
+            .collect();
         write_account(page, shown, account, &own)?;
     }
     Ok(())
@@ -170,7 +173,7 @@ fn write_account(
     writeln!(
         page,
         "{} {:>5} {:>9} {:>9} {:>9} {:>10} {:>8}",
-        shown.cell("  ", &account.account, NAME_WIDTH),
+        shown.cell("  ", &shown.called(&account.account, account.named_by), NAME_WIDTH),
         account.settlements,
         account.held_ms,
         account.alone_ms,
@@ -268,7 +271,7 @@ fn write_disputed(page: &mut String, report: &Report, shown: &Shown) -> fmt::Res
     }
     writeln!(page, "disputed: as the driver gave it, not priced")?;
     for line in &report.disputed {
-        let name = shown.cell("  ", &line.account, NAME_WIDTH);
+        let name = shown.cell("  ", &shown.called(&line.account, line.named_by), NAME_WIDTH);
         writeln!(
             page,
             "{name} {:<10} {:>8} settlements {:>20} ms raw",
@@ -303,7 +306,7 @@ fn write_open(page: &mut String, report: &Report, shown: &Shown) -> fmt::Result 
         writeln!(
             page,
             "{} pid {:<8} age {age:>10}  holds {memory}",
-            shown.cell("  ", &one.account, NAME_WIDTH),
+            shown.cell("  ", &shown.called(&one.account, one.named_by), NAME_WIDTH),
             one.pid
         )?;
         write_how_long(page, one)?;
@@ -327,7 +330,7 @@ fn write_open_line(page: &mut String, open: &Open, shown: &Shown) -> fmt::Result
     writeln!(
         page,
         "{} pid {:<8} so far {accrued:>9}  holds {memory}",
-        shown.cell("  ", &open.account, NAME_WIDTH),
+        shown.cell("  ", &shown.called(&open.account, open.named_by), NAME_WIDTH),
         open.pid
     )?;
     // Beside the rest there is no room for the longest of them.
@@ -461,6 +464,7 @@ mod tests {
             disputed: vec![Disputed {
                 gpu_uuid: gpu_uuid.clone(),
                 account: docker("a"),
+                named_by: None,
                 of_command: false,
                 reason: DisputeReason::ClockStep,
                 count: 1,
@@ -473,6 +477,7 @@ mod tests {
                 accrued_ms: Some(Ms(5)),
                 memory_bytes: None,
                 account: docker("b"),
+                named_by: None,
                 of_command: false,
                 reason: None,
             }],

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use super::{Ground, NamedBy};
 use crate::unknown::NamelessReason;
 
 /// A line of the bill.
@@ -16,8 +17,13 @@ pub enum Account {
         /// Which rule.
         rule: RuleId,
     },
-    /// Identity known, no rule: the program's name.
-    Unclassified(Arc<str>),
+    /// Identity known, no rule.
+    Unclassified {
+        /// What it is called.
+        name: Arc<str>,
+        /// What named it; `None` where that is not told.
+        ground: Option<Ground>,
+    },
     /// Identity not known: one line a reason.
     Unattributed(NamelessReason),
 }
@@ -28,12 +34,30 @@ pub enum Account {
 pub struct RuleId(pub u32);
 
 impl Account {
+    /// One that no rule named, but this.
+    #[must_use]
+    pub fn by(ground: Ground, name: impl Into<Arc<str>>) -> Self {
+        Self::Unclassified { name: name.into(), ground: Some(ground) }
+    }
+
+    /// What named it; `None` where it has no name.
+    #[must_use]
+    pub fn named_by(&self) -> Option<NamedBy> {
+        match self {
+            Self::Ruled { .. } => Some(NamedBy::Rule),
+            Self::Unclassified { ground, .. } => {
+                Some(ground.map_or(NamedBy::Unknown, NamedBy::Ground))
+            }
+            Self::Unattributed(_) => None,
+        }
+    }
+
     /// The reason on whose line it stands, where it has no identity.
     #[must_use]
     pub const fn unattributed(&self) -> Option<NamelessReason> {
         match self {
             Self::Unattributed(reason) => Some(*reason),
-            Self::Ruled { .. } | Self::Unclassified(_) => None,
+            Self::Ruled { .. } | Self::Unclassified { .. } => None,
         }
     }
 }
@@ -77,6 +101,18 @@ fn is_more(word: &str) -> bool {
     count.is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// The name of one of several accounts that are called alike, with what named it: `ollama (unit)`.
+#[must_use]
+pub fn marked(title: &str, named_by: NamedBy) -> String {
+    format!("{title} ({named_by})")
+}
+
+/// Whether a word is one of [`marked`].
+fn is_marked(word: &str) -> bool {
+    let mark = word.strip_suffix(')').and_then(|word| word.rsplit_once(" ("));
+    mark.is_some_and(|(_, mark)| NamedBy::all().any(|one| one.as_str() == mark))
+}
+
 /// A stranger's name as it stands beside our own words: one that is such a word is quoted, and so is one
 /// that is quoted like that already, so that no two names become one.
 #[must_use]
@@ -91,7 +127,7 @@ pub fn told_apart(name: &str) -> Cow<'_, str> {
         core = bare;
     }
     let is_reason = || NamelessReason::ALL.iter().any(|reason| reason.as_str() == core);
-    if OWN_WORDS.contains(&core) || is_reason() || is_more(core) {
+    if OWN_WORDS.contains(&core) || is_reason() || is_more(core) || is_marked(core) {
         Cow::Owned(format!("\"{name}\""))
     } else {
         Cow::Borrowed(name)
@@ -103,7 +139,9 @@ impl Account {
     #[must_use]
     pub fn title(&self) -> String {
         match self {
-            Self::Ruled { name, .. } | Self::Unclassified(name) => told_apart(name).into_owned(),
+            Self::Ruled { name, .. } | Self::Unclassified { name, .. } => {
+                told_apart(name).into_owned()
+            }
             Self::Unattributed(_) => self.to_string(),
         }
     }
@@ -113,7 +151,7 @@ impl fmt::Display for Account {
     /// Its name; of an unattributed one the word `unattributed` and the reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ruled { name, .. } | Self::Unclassified(name) => f.pad(name),
+            Self::Ruled { name, .. } | Self::Unclassified { name, .. } => f.pad(name),
             Self::Unattributed(reason) => f.pad(&format!("unattributed ({reason})")),
         }
     }
@@ -147,6 +185,12 @@ mod tests {
         assert_eq!(told_apart("unattributed"), "\"unattributed\"");
         assert_eq!(told_apart(&more_accounts(34)), "\"(34-more)\"");
         assert_eq!(told_apart("(-more)"), "(-more)");
+        // As one of several accounts that are called alike is marked.
+        for by in NamedBy::all() {
+            let name = marked("ollama", by);
+            assert_eq!(told_apart(&name), format!("\"{name}\""));
+        }
+        assert_eq!(told_apart("ollama (user@1000)"), "ollama (user@1000)");
         assert_eq!((&*told_apart("total"), &*told_apart("\"ollama\"")), ("total", "\"ollama\""));
         let nameless = Account::Unattributed(NamelessReason::EventLost);
         assert_eq!(nameless.title(), "unattributed (event-lost)");

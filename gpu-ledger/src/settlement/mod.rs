@@ -14,6 +14,7 @@
 mod account;
 mod books;
 mod clockwork;
+mod ground;
 mod identify;
 mod lifespan;
 mod settle;
@@ -24,8 +25,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-pub use account::{Account, RuleId, more_accounts, told_apart};
+pub use account::{Account, RuleId, marked, more_accounts, told_apart};
 pub use books::{Balance, Books, settle_all};
+pub use ground::{Ground, NamedBy};
 pub use identify::identify;
 pub use lifespan::JOIN_TOLERANCE_NS;
 pub use settle::{missed_in_coverage, settle};

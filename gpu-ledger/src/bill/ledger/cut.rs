@@ -12,7 +12,7 @@ use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placin
 use crate::coverage::Gap;
 use crate::identity::Basis;
 use crate::journal::entry::OpenKind;
-use crate::settlement::{Account, told_apart};
+use crate::settlement::{Account, NamedBy, told_apart};
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{Flag, GapCause, NamelessReason, UnknownReason};
 
@@ -429,13 +429,15 @@ impl Ledger {
             is_unknown: text.is_none(),
             text: text.unwrap_or_else(|| Arc::from(unknown)),
             is_classified: None,
+            named_by: None,
             uid: None,
         };
         match value {
             Value::Account(account) => match self.accounts.name(account) {
                 Some(account) => LineName {
                     text: account.title().into(),
-                    is_classified: Some(matches!(account, Account::Ruled { .. })),
+                    is_classified: account.named_by().map(NamedBy::is_rule),
+                    named_by: account.named_by(),
                     is_unknown: false,
                     uid: None,
                 },
@@ -449,7 +451,10 @@ impl Ledger {
                 let By::Label(dimension) = by else { return other(None, "label unknown") };
                 let labels = self.labels.name(number);
                 match labels.map_or(LabelValue::Unknown, |labels| dimension.value(labels)) {
-                    LabelValue::Is(text) => other(Some(told_apart(&text).into()), ""),
+                    LabelValue::Is(text) => LineName {
+                        named_by: labels.and_then(|labels| dimension.named_by(labels)),
+                        ..other(Some(told_apart(&text).into()), "")
+                    },
                     LabelValue::None => other(Some(format!("no {dimension}").into()), ""),
                     LabelValue::Unknown => other(None, &format!("{dimension} unknown")),
                 }

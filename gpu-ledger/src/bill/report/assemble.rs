@@ -23,7 +23,7 @@ use crate::journal::Digest;
 use crate::journal::chain::sha256;
 use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
-use crate::settlement::{Account as AccountOf, SettlementId, told_apart};
+use crate::settlement::{Account as AccountOf, NamedBy, SettlementId, told_apart};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::NamelessReason;
 
@@ -185,23 +185,16 @@ fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
     let nameless = report.memory.lines.iter().filter_map(|line| Some((line, line.nameless?)));
     let nameless: Vec<String> =
         nameless.map(|(line, reason)| format!("{}: {reason}", line.account)).collect();
-    let names = (cut.lines.iter().map(|line| &*line.text))
-        .chain(settlements.map(|one| one.account.as_str()))
-        .chain(programs.iter().map(|program| &**program))
-        .chain(titles.iter().map(String::as_str))
-        .chain(in_money.filter_map(|line| line.title.as_deref()))
-        .chain(report.open.iter().map(|one| one.account.as_str()))
-        .chain(report.no_driver_row.iter().map(|one| one.account.as_str()))
-        .chain(nameless.iter().map(String::as_str));
-    let ruled: BTreeSet<&str> = (cut.lines.iter())
-        .filter(|line| line.is_classified == Some(true))
-        .map(|line| &*line.text)
-        .collect();
-    let namesakes = (0..)
-        .zip(&cut.lines)
-        .filter(|(_, line)| line.is_classified == Some(false) && ruled.contains(&*line.text));
-    let namesakes = namesakes.map(|(rank, _)| LineKey { rank, reason: None }).collect();
-    Shown::of(names).with_namesakes(namesakes)
+    let plain = programs.iter().map(|program| &**program);
+    let plain = plain.chain(titles.iter().map(String::as_str));
+    let plain = plain.chain(in_money.filter_map(|line| line.title.as_deref()));
+    let plain = plain.chain(nameless.iter().map(String::as_str));
+    let names = (cut.lines.iter().map(|line| (&*line.text, line.named_by)))
+        .chain(settlements.map(|one| (one.account.as_str(), one.named_by)))
+        .chain(report.open.iter().map(|one| (one.account.as_str(), one.named_by)))
+        .chain(report.no_driver_row.iter().map(|one| (one.account.as_str(), one.named_by)))
+        .chain(plain.map(|name| (name, None)));
+    Shown::of_accounts(names)
 }
 
 fn reading(outside: &Outside) -> ReadingLine {
@@ -420,6 +413,7 @@ fn accounts(
             line: line.account,
             account: name.text.to_string(),
             classified: name.is_classified,
+            named_by: name.named_by,
             uid: name.uid,
             user: name.uid.and_then(|uid| users.get(&uid).cloned()),
             settlements: line.settlements,
@@ -481,6 +475,7 @@ fn disputed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> Vec<Disputed> {
         line: line.account,
         gpu_uuid: line.gpu.clone(),
         account: name(line.account),
+        named_by: cut.line(line.account).and_then(|name| name.named_by),
         reason: line.reason,
         count: line.count,
         raw_ms: line.raw_ms,
@@ -502,6 +497,10 @@ fn holder_name(holder: &Holder) -> String {
         return holder.account.to_string();
     }
     account_name(&holder.account)
+}
+
+fn holder_named_by(holder: &Holder) -> Option<NamedBy> {
+    holder.account.named_by().filter(|_| !holder.pid.is_alias())
 }
 
 fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled> {
@@ -542,6 +541,7 @@ fn settled(gpu: &GpuUuid, row: &CutRow<'_>, parts: Option<Parts>) -> Settled {
         busy_source: busy.map(|busy| busy.source.as_str()),
         max_memory_bytes: row.memory_peak(),
         account: account.map_or_else(|| UNATTRIBUTED.to_owned(), account_name),
+        named_by: account.and_then(AccountOf::named_by),
         program: row.program().map(ToString::to_string),
         uid: row.uid(),
         basis: row.basis(),
@@ -579,6 +579,7 @@ fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
         uncovered_ms: parts.map(|parts| parts.uncovered),
         memory_bytes: None,
         account: holder_name(holder),
+        named_by: holder_named_by(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         basis: holder.basis,
@@ -600,6 +601,7 @@ fn no_driver_row(
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         account: holder_name(holder),
+        named_by: holder_named_by(holder),
         program: holder.program.as_ref().map(ToString::to_string),
         uid: holder.uid,
         first_seen: moment(holder.first_seen_ms),

@@ -10,6 +10,7 @@ use crate::bill::chosen::no_such_line;
 use crate::bill::ledger::{Cut, counts};
 use crate::bill::{Bill, BillError, Booked, Called, LineKey, Parts, Standing};
 use crate::journal::entry::OpenKind;
+use crate::settlement::marked;
 use crate::unit::{Ms, Span};
 use crate::unknown::DisputeReason;
 
@@ -29,6 +30,7 @@ impl Whole<'_> {
         }
         let Some(name) = self.cut.line(line) else { return Vec::new() };
         let mut words = vec![name.text.to_string()];
+        words.extend(name.named_by.map(|named_by| marked(&name.text, named_by)));
         if let Some(uid) = name.uid {
             words.push(uid.to_string());
             if let Some(user) = self.users.get(&uid) {

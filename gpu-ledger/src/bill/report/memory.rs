@@ -9,6 +9,7 @@ use crate::bill::{BillError, By, LineKey};
 use crate::memory::{ByteMs, SLOT_MS};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
+use crate::settlement::NamedBy;
 use crate::unit::{BootNs, GpuUuid, Ms, Pid};
 use crate::unknown::NamelessReason;
 
@@ -95,6 +96,8 @@ pub struct MemoryLine {
     pub account: String,
     /// Named by a rule; null where the line is no account.
     pub classified: Option<bool>,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Why nobody knows.
     pub nameless: Option<NamelessReason>,
     /// Which GPU.
@@ -126,6 +129,8 @@ pub struct MemoryProcess {
     pub line: LineKey,
     /// Whose.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// The driver's pid; null where it is another user's.
@@ -162,6 +167,7 @@ pub(super) fn memory(cut: &Cut<'_>, by: By) -> Result<MemoryHeld, BillError> {
         processes.extend(memory.processes.iter().map(|((key, pid, start), of)| MemoryProcess {
             line: *key,
             account: name(cut, *key),
+            named_by: named_by(cut, *key),
             gpu_uuid: gpu.sight.gpu.clone(),
             pid: pid.shown(),
             start_ns: *start,
@@ -220,6 +226,7 @@ fn line(cut: &Cut<'_>, gpu: &CutGpu<'_>, key: LineKey, of: MemoryOf) -> MemoryLi
             .line(key)
             .filter(|_| key.reason.is_none())
             .and_then(|line| line.is_classified),
+        named_by: named_by(cut, key),
         nameless: key.reason,
         gpu_uuid: gpu.sight.gpu.clone(),
         basis: "sampled",
@@ -236,6 +243,10 @@ fn line(cut: &Cut<'_>, gpu: &CutGpu<'_>, key: LineKey, of: MemoryOf) -> MemoryLi
 /// What is known, where anything is.
 pub(super) fn known(of: MemoryOf) -> Option<ByteMs> {
     (of.held.known_ms > 0).then_some(of.held.memory)
+}
+
+fn named_by(cut: &Cut<'_>, key: LineKey) -> Option<NamedBy> {
+    cut.line(key).filter(|_| key.reason.is_none()).and_then(|line| line.named_by)
 }
 
 fn name(cut: &Cut<'_>, key: LineKey) -> String {

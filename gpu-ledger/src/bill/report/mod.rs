@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::bill::{LineKey, Shown};
 use crate::identity::Basis;
+use crate::settlement::NamedBy;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason};
 
@@ -189,8 +190,11 @@ pub struct Account {
     pub line: LineKey,
     /// Its name.
     pub account: String,
-    /// Named by a rule, and not after its program; null where the line is no account.
+    /// Named by a rule; null where the line is no account.
     pub classified: Option<bool>,
+    /// What gave it its name: lines of one name are several where it differs. Null where the line is neither an
+    /// account nor a service.
+    pub named_by: Option<NamedBy>,
     /// The real user id that the line stands for; null where it stands for none.
     pub uid: Option<u32>,
     /// That user's name, where this system knows it and is the one that the journal is of.
@@ -262,6 +266,8 @@ pub struct Disputed {
     pub gpu_uuid: GpuUuid,
     /// Whose; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Why.
     pub reason: DisputeReason,
     /// Settlements.
@@ -296,6 +302,8 @@ pub struct Open {
     pub memory_bytes: Option<Bytes>,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Its program, where that is known.
     pub program: Option<String>,
     /// Its real user id, where that is known.
@@ -320,6 +328,8 @@ pub struct NoDriverRow {
     pub pid: Option<Pid>,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Its program, where that is known.
     pub program: Option<String>,
     /// Its real user id, where that is known.
@@ -399,6 +409,8 @@ pub struct Settled {
     pub max_memory_bytes: Option<Bytes>,
     /// Its account; `unattributed` where nobody knows.
     pub account: String,
+    /// What gave it that name; null where it has none.
+    pub named_by: Option<NamedBy>,
     /// Its program; null where nobody knows.
     pub program: Option<String>,
     /// Its real user id; null where nobody knows.

@@ -64,11 +64,12 @@ fn write_process(page: &mut String, report: &Report, one: &Settled) -> fmt::Resu
 /// By what it can be asked after; and its account, where that is not what the line is called.
 fn write_id(page: &mut String, report: &Report, one: &Settled, name: &str) -> fmt::Result {
     write!(page, "      {}", one.id)?;
-    if one.reason.is_none() && one.account != name {
-        if let Some(account) = report.shown.fitted(&one.account, ACCOUNT_WIDTH) {
+    let called = report.shown.called(&one.account, one.named_by);
+    if one.reason.is_none() && called != name {
+        if let Some(account) = report.shown.fitted(&called, ACCOUNT_WIDTH) {
             write!(page, "  account {account}")?;
         } else {
-            let account = report.shown.told(&one.account, ACCOUNT_BELOW_WIDTH);
+            let account = report.shown.told(&called, ACCOUNT_BELOW_WIDTH);
             write!(page, "\n      account {account}")?;
         }
     }
@@ -105,7 +106,7 @@ pub(super) fn write_disputed(page: &mut String, report: &Report) -> fmt::Result 
         writeln!(
             page,
             "{} {:<10} {:>6} settlements {:>20} ms raw",
-            name_cell(report, line.line, &line.account, NAME_WIDTH),
+            name_cell(report, &line.account, line.named_by, NAME_WIDTH),
             line.reason,
             line.count,
             line.raw_ms
@@ -131,7 +132,7 @@ fn write_open_line(page: &mut String, report: &Report, open: &Open) -> fmt::Resu
     writeln!(
         page,
         "{} {:<12} pid {:<8} so far {:>12}",
-        name_cell(report, open.line, &open.account, WIDE_NAME_WIDTH),
+        name_cell(report, &open.account, open.named_by, WIDE_NAME_WIDTH),
         short(report, &open.gpu_uuid),
         pid(open.pid),
         or_unknown(open.accrued_ms),
@@ -174,7 +175,7 @@ fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::
     writeln!(
         page,
         "{} {:<12} pid {:<8} seen for {:>12}",
-        name_cell(report, one.line, &one.account, WIDE_NAME_WIDTH),
+        name_cell(report, &one.account, one.named_by, WIDE_NAME_WIDTH),
         short(report, &one.gpu_uuid),
         pid(one.pid),
         or_unknown(one.seen_ms),

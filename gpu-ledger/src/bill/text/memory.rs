@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{LINES_SHOWN_MAX, WIDE_NAME_WIDTH, name_cell, short, write_more, write_wrapped};
-use crate::bill::report::{MemoryGpu, MemoryLine, Report};
+use crate::bill::report::{Account, MemoryGpu, MemoryLine, Report};
 use crate::memory::ByteMs;
 use crate::unit::Ms;
 
@@ -24,12 +24,12 @@ fn write_gpu(page: &mut String, report: &Report, gpu: &MemoryGpu) -> fmt::Result
     for line in lines.iter().take(LINES_SHOWN_MAX) {
         let name = match line.nameless {
             Some(reason) => format!("{}: {reason}", line.account),
-            None => line.account.clone(),
+            None => title(report, line),
         };
         let unknown = line.of.unknown_ms();
         let row = format!(
             "{} {:>20} {:>18}",
-            name_cell(report, line.line, &name, WIDE_NAME_WIDTH),
+            name_cell(report, &name, line.named_by, WIDE_NAME_WIDTH),
             line.byte_ms.as_ref().map_or("UNKNOWN".to_owned(), |_| line.of.held.memory.to_string()),
             if unknown > 0 { Ms(unknown).to_string() } else { String::new() },
         );
@@ -49,6 +49,12 @@ fn write_gpu(page: &mut String, report: &Report, gpu: &MemoryGpu) -> fmt::Result
     }
     sum(if is_part { "used by all" } else { "= used" }, gpu.used)?;
     write_wrapped(page, &sizes(gpu))
+}
+
+/// As the line of the bill is called that it stands beside.
+fn title(report: &Report, line: &MemoryLine) -> String {
+    let beside = report.accounts.iter().find(|of| of.line == line.line);
+    beside.map_or_else(|| line.account.clone(), Account::title)
 }
 
 /// How it was sampled, and what of the period has no figure.

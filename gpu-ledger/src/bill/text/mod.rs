@@ -17,10 +17,10 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::LineKey;
 use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
 use crate::escape::printable;
 use crate::rendering::{clip, exact, or_unknown, percent};
+use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms};
 
 /// Columns of a line's name.
@@ -186,7 +186,7 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
         writeln!(
             page,
             "{} {:>6} {:>10} {:>10} {:>10} {:>10} {:>8}",
-            name_cell(report, line.line, &line.title(), NAME_WIDTH),
+            name_cell(report, &line.title(), line.named_by, NAME_WIDTH),
             line.settlements,
             line.held_ms,
             line.alone_ms,
@@ -207,26 +207,21 @@ fn write_accounts(page: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-/// What the mark in front of a name is.
+/// What stands behind names that are called alike.
 fn write_namesakes(page: &mut String, report: &Report) -> fmt::Result {
-    if !report.shown.any_namesake() {
+    if !report.shown.any_alike() {
         return Ok(());
     }
     writeln!(
         page,
-        "*: by no rule, and called as a rule calls another line; --account NAME means\nboth, and \
-         --format json has them as classified or not."
+        "Several accounts here are called alike, and (unit), (program), (rule) and the like\nsay what \
+         named each: --account NAME means all of them, 'NAME (unit)' that one."
     )
 }
 
-/// What stands in front of a line's name.
-fn indent(report: &Report, line: LineKey) -> &'static str {
-    if report.shown.is_namesake(line) { "* " } else { "  " }
-}
-
-/// What stands in front of a line's name, and the name in its column or above it.
-fn name_cell(report: &Report, line: LineKey, name: &str, width: usize) -> String {
-    report.shown.cell(indent(report, line), name, width)
+/// A name in its column or above it.
+fn name_cell(report: &Report, name: &str, named_by: Option<NamedBy>, width: usize) -> String {
+    report.shown.cell("  ", &report.shown.called(name, named_by), width)
 }
 
 /// What there is no column for.
@@ -282,7 +277,7 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
         let share = line.share_ms.map_or(String::new(), |share| share.to_string());
         let row = format!(
             "{} {:>12} {:>10} {share:>16}",
-            name_cell(report, line.line, &line.title(), WIDE_NAME_WIDTH),
+            name_cell(report, &line.title(), line.named_by, WIDE_NAME_WIDTH),
             busy(line),
             peak(line),
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use super::moments::between;
-use super::{LINES_SHOWN_MAX, NAME_WIDTH, indent, safe, short, write_wrapped};
+use super::{LINES_SHOWN_MAX, NAME_WIDTH, name_cell, safe, short, write_wrapped};
 use crate::bill::SharePolicy;
 use crate::bill::report::{Priced, PricedLine, Report, State, Sum};
 use crate::calling::listed;
@@ -114,11 +114,10 @@ fn by_amount<'l>(lines: &[&'l PricedLine]) -> Vec<Group<'l>> {
 
 fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Result {
     let gpu = short(report, &line.gpu_uuid);
-    let indent = line.line.map_or("  ", |line| indent(report, line));
     writeln!(
         page,
         "{} {} {:6} {:12} {:>10} {:>11} {:>12}",
-        report.shown.cell(indent, line.title.as_deref().unwrap_or("-"), NAME_WIDTH),
+        name_cell(report, line.title.as_deref().unwrap_or("-"), line.named_by, NAME_WIDTH),
         cell(gpu.trim_start_matches("GPU "), 4),
         line.meter,
         line.state.as_str(),

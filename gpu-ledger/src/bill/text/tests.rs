@@ -13,8 +13,8 @@ use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
 use crate::rendering::json;
 use crate::residency::verdict::VoidReason;
-use crate::settlement::{Account, RuleId};
-use crate::unit::{GpuUuid, Span};
+use crate::settlement::{Account, Ground, RuleId};
+use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::{DisputeReason, Flag, GapCause};
 
 const MINUTE: u64 = 60_000;
@@ -332,7 +332,7 @@ fn a_program_called_like_a_word_of_ours_is_told_apart_in_every_form() {
 }
 
 #[test]
-fn a_program_called_as_a_rule_calls_another_line_is_marked_wherever_its_line_stands() {
+fn accounts_that_are_called_alike_are_marked_wherever_they_stand() {
     let ruled = || Account::Ruled { name: "ollama".into(), rule: RuleId(3) };
     let mut journal = Journal::began(0, 1);
     journal.settle(HOUR, Row { account: ruled(), ..Row::of("", 1, 0, MINUTE) });
@@ -345,15 +345,67 @@ fn a_program_called_as_a_rule_calls_another_line_is_marked_wherever_its_line_sta
     let page = super::render(&report);
     let lines = |begin: &str| page.lines().filter(|line| line.starts_with(begin)).count();
     // Accounts, evidence, two prices of open time, two of settled time and one of busy, open.
-    assert!(lines("* ollama ") >= 5, "{page}");
-    assert_eq!(lines("* ollama "), lines("  ollama "), "{page}");
-    assert_eq!((lines("* whisper"), lines("*: by no rule, ")), (0, 1), "{page}");
+    assert!(lines("  ollama (program) ") >= 5, "{page}");
+    assert_eq!(lines("  ollama (program) "), lines("  ollama (rule) "), "{page}");
+    assert_eq!((lines("  ollama  "), lines("Several accounts here are called alike, ")), (0, 1));
+    assert!(lines("  whisper ") > 2 && lines("  whisper (") == 0, "{page}");
     let priced: serde_json::Value = serde_json::from_str(&json(&report).unwrap()).unwrap();
     let lines = priced["priced"]["lines"].as_array().unwrap();
-    let of = |is: bool| lines.iter().filter(|line| line["classified"] == is).count();
-    assert!(of(true) > 0 && of(false) > of(true), "{lines:?}");
+    let of = |by: &str| lines.iter().filter(|line| line["named_by"] == by).count();
+    assert!(of("rule") > 0 && of("program") > of("rule"), "{lines:?}");
     let alone = made(&morning(), By::Account, SharePolicy::None, &[]);
-    assert!(!super::render(&alone).contains("*: by no rule"));
+    assert!(!super::render(&alone).contains("Several accounts"));
+}
+
+#[test]
+fn nobody_comes_onto_the_line_of_a_job_or_a_service_by_what_they_call_a_program() {
+    let mut journal = Journal::began(0, 1);
+    let named =
+        [(Ground::Job, "slurm 4711"), (Ground::Unit, "gpuweb"), (Ground::Container, "gpuweb")];
+    for (pid, (ground, name)) in (1..).zip(named) {
+        let row = Row::of(name, pid, u64::from(pid) * MINUTE, MINUTE);
+        journal.settle(HOUR, Row { account: Account::by(ground, name), ..row });
+    }
+    for (pid, name) in [(7, "slurm 4711"), (8, "gpuweb"), (9, "gpuweb (unit)")] {
+        journal.settle(HOUR, Row::of(name, pid, u64::from(pid) * MINUTE, 9_000));
+    }
+    journal.mark(5 * HOUR, 1);
+    let report = made(&journal, By::Account, SharePolicy::None, &[]);
+    let mut lines: Vec<(&str, &str, Ms)> = report
+        .accounts
+        .iter()
+        .map(|line| (&*line.account, line.named_by.unwrap().as_str(), line.held_ms))
+        .collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            ("\"gpuweb (unit)\"", "program", Ms(9_000)),
+            ("gpuweb", "container", Ms(MINUTE)),
+            ("gpuweb", "program", Ms(9_000)),
+            ("gpuweb", "unit", Ms(MINUTE)),
+            ("slurm 4711", "job", Ms(MINUTE)),
+            ("slurm 4711", "program", Ms(9_000)),
+        ]
+    );
+    let meant = |word: &str| {
+        let mut ask = ask(By::Account, SharePolicy::None, &[], None);
+        ask.accounts = vec![word.to_owned()];
+        let report = made_as(&journal, &ask).unwrap();
+        report.accounts.iter().map(|line| line.named_by.unwrap().as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(meant("slurm 4711"), ["job", "program"]);
+    assert_eq!(meant("slurm 4711 (job)"), ["job"]);
+    assert_eq!(meant("gpuweb (unit)"), ["unit"]);
+    assert_eq!(meant("\"gpuweb (unit)\""), ["program"]);
+    let rows = table::csv(&report, false).unwrap();
+    assert!(rows.contains("slurm 4711,,,,,false,job,1,60000,"), "{rows}");
+    // Of an entry that does not say what named it, nobody knows whether it is the one or the other.
+    let untold = Account::Unclassified { name: "gpuweb".into(), ground: None };
+    journal.settle(5 * HOUR + 1, Row { account: untold, ..Row::of("gpuweb", 10, HOUR, 5) });
+    journal.mark(5 * HOUR + 2, 1);
+    let page = super::render(&made(&journal, By::Account, SharePolicy::None, &[]));
+    assert!(page.contains("\n  gpuweb (unknown) "), "{page}");
 }
 
 #[test]
@@ -418,7 +470,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
     journal.mark(5 * HOUR, 2);
     let report = made(&journal, By::Account, SharePolicy::None, &[]);
     let csv = table::csv(&report, false).unwrap();
-    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,,,false,1,5,"), "{csv}");
+    assert!(csv.contains("\r\n\"'=cmd|' /C calc'!A0, \"\"x\"\"\",,,,,false,program,1,5,"), "{csv}");
     assert!(table::csv(&report, true).unwrap().contains("\r\n\"=cmd|' /C"));
     let rows = report.accounts.len() + report.unattributed.len() + report.disputed.len();
     let read = |text: &str| {
@@ -426,15 +478,15 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
         let columns = reader.headers().unwrap().len();
         (columns, reader.records().map(Result::unwrap).count())
     };
-    assert_eq!(read(&csv), (24, rows));
+    assert_eq!(read(&csv), (25, rows));
     let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
     let settled = by_process.settlements.as_ref().unwrap().len();
     let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());
     assert!(open == 2 && rowless == 2);
     let processes = table::csv(&by_process, false).unwrap();
-    assert_eq!(read(&processes), (23, settled + open + rowless));
+    assert_eq!(read(&processes), (24, settled + open + rowless));
     let llama = processes.lines().find(|line| line.contains(",llama-server,")).unwrap();
-    assert!(llama.starts_with(",open,llama-server,GPU-0a2b3c4d-"), "{llama}");
+    assert!(llama.starts_with(",open,llama-server,program,GPU-0a2b3c4d-"), "{llama}");
     let accrued = by_process.open[0].accrued_ms.unwrap().0;
     assert!(llama.contains(&format!(",2488,{},,{accrued},", (DAY_MS + HOUR) * 1_000)), "{llama}");
     let hidden = processes.lines().find(|line| line.contains(",4200,")).unwrap();

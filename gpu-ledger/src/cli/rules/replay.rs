@@ -87,7 +87,8 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
     let largest =
         replay.accounts.iter().flat_map(|line| [line.booked.held_ms, line.would_be.held_ms]);
     let largest = largest.max().unwrap_or(Ms::ZERO);
-    let shown = Shown::of(replay.accounts.iter().map(|line| &*line.account));
+    let names = replay.accounts.iter().map(|line| (&*line.account, line.named_by));
+    let shown = Shown::of_accounts(names);
     let mut row = |cells: [&str; 4]| {
         let [name, times @ ..] = cells;
         let mut line = shown.cell("", name, NAME_COLUMNS);
@@ -105,7 +106,8 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
             std::cmp::Ordering::Equal => "same".to_owned(),
             std::cmp::Ordering::Greater => format!("+{difference}"),
         };
-        row([&line.account, &exact(booked, largest), &exact(would_be, largest), &difference])?;
+        let called = shown.called(&line.account, line.named_by);
+        row([&called, &exact(booked, largest), &exact(would_be, largest), &difference])?;
     }
     writeln!(
         page,

@@ -1,13 +1,14 @@
 //! By which words a settlement is found, and what is said where none is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::attribution::Label;
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, program};
 use crate::explain::accounts::Titles;
 use crate::explain::sought::Sought;
 use crate::explain::{Choice, ExplainError, ReadEnd};
-use crate::journal::entry::OpenKind;
+use crate::journal::entry::{Figures, OpenKind};
 use crate::unit::Span;
 use crate::unknown::GapCause;
 
@@ -212,6 +213,21 @@ fn names_are_those_that_people_type_and_bills_have() {
     for name in container {
         assert_eq!(by_label(&journal, Label::Container, name), Ok(vec![4]), "{name}");
     }
+    // Another that begins so: neither is meant by as much as both have.
+    let mut two = self::journal();
+    let other = format!("abababababab{}", "c".repeat(52));
+    let seq = two.settle(1_000, Row::of("xtts", 11, 900, 9));
+    let Some(Figures::Settlement(last)) = two.entries.last_mut().map(|entry| &mut entry.figures)
+    else {
+        unreachable!()
+    };
+    let of_id = |(word, _): &&mut (Arc<str>, Arc<str>)| **word == *Label::Container.as_str();
+    last.labels.iter_mut().find(of_id).unwrap().1 = other.as_str().into();
+    let said = by_label(&two, Label::Container, "docker abababababab").unwrap_err();
+    let beginning = "several containers begin with container docker abababababab: ababab";
+    assert!(said.starts_with(beginning) && said.contains(&other), "{said}");
+    assert_eq!(by_label(&two, Label::Container, "ababababababc"), Ok(vec![seq]));
+    assert_eq!(by_label(&two, Label::Container, "xtts"), Ok(vec![4, seq]));
     assert_eq!(by_account(&journal, "unattributed (event-lost)"), Ok(vec![7]));
     assert_eq!(by_account(&journal, "unattributed"), Ok(vec![7]));
 }

@@ -20,7 +20,7 @@ use crate::journal::entry::{
     Moment, NamelessEvidence, SettlementEvidence, SettlementFigures,
 };
 use crate::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
-use crate::settlement::{Account, Candidate, Fit};
+use crate::settlement::{Account, Candidate, Fit, Ground};
 use crate::unit::{BootNs, Bytes as Memory, Ms, Pid};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 
@@ -122,7 +122,7 @@ impl Made {
 
     /// The same, with or without a file of rules at hand.
     pub(super) fn told_by(&self, in_force: &str, at_hand: Option<&RulesAtHand>) -> Explained {
-        let mut figures = figures(Account::Unclassified(Arc::from("")));
+        let mut figures = figures(Account::by(Ground::Program, ""));
         figures.program = Some(Arc::from(self.program));
         figures.labels = self.labels();
         let rules = Arc::new(RuleSet::parse(in_force.as_bytes()).unwrap());
@@ -133,7 +133,7 @@ impl Made {
         (figures.account, figures.labels) = (account, labels);
         if let Some(booked) = self.booked {
             let service = Label::Service.as_str();
-            figures.account = Account::Unclassified(Arc::from(booked));
+            figures.account = Account::by(Ground::Program, booked);
             figures.labels.retain(|(word, _)| **word != *service);
             figures.labels.push((Arc::from(service), Arc::from(booked)));
         }
@@ -242,7 +242,7 @@ pub(super) fn nameless(reason: NamelessReason) -> Explained {
 
 /// What is said where the evidence is not here.
 pub(super) fn bare(reason: Option<NamelessReason>) -> Explained {
-    let account = reason.map_or(Account::Unclassified(Arc::from("old")), Account::Unattributed);
+    let account = reason.map_or(Account::by(Ground::Program, "old"), Account::Unattributed);
     of(&chosen(figures(account)), None, None)
 }
 

@@ -6,9 +6,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::made::{ID, Made, bare, explanation, nameless};
 use crate::argv::CmdlineMode;
-use crate::attribution::{Ground, Label};
+use crate::attribution::Label;
 use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, render};
 use crate::rendering::json;
+use crate::settlement::Ground;
 use crate::unknown::{GapCause, NamelessReason};
 
 fn schema_faults(settlements: &[Explained]) -> Vec<String> {

@@ -28,7 +28,8 @@ CREATE VIEW memory_held AS
 SELECT m.seq, m.gpu,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.from_us / 1000 / 1e3, 'unixepoch') AS since,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.to_us / 1000 / 1e3, 'unixepoch') AS until,
-  h.value ->> 'account' AS account, h.value ->> 'program' AS program, h.value ->> 'pid' AS pid,
+  h.value ->> 'account' AS account, h.value ->> 'named_by' AS named_by,
+  h.value ->> 'program' AS program, h.value ->> 'pid' AS pid,
   CASE WHEN EXISTS (SELECT 1 FROM memory AS v WHERE v.gpu = m.gpu AND v.voids <> '[]'
       AND v.from_us / 3600000000 = m.from_us / 3600000000)
     THEN NULL ELSE (h.value ->> 'byte_ms') / 1073741824e3 END AS gib_s,

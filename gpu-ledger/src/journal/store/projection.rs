@@ -8,7 +8,7 @@ use crate::journal::entry::{
     SettlementFigures,
 };
 use crate::memory::Stretch;
-use crate::settlement::{Account, SettlementId};
+use crate::settlement::{Account, Ground, SettlementId};
 use crate::unknown::{DisputeReason, GapCause};
 
 /// A row of one of the tables beside the chain.
@@ -194,6 +194,7 @@ fn memory(seq: Value, stretch: &Stretch) -> Vec<Value> {
                 "pid": holder.pid.0,
                 "start_ns": holder.start.map(|start| start.0),
                 "account": holder.account.title(),
+                "named_by": holder.account.named_by().map(|by| by.to_string()),
                 "program": holder.program.as_deref(),
                 "uid": holder.uid,
                 "byte_ms": held.memory.0.to_string(),
@@ -225,7 +226,9 @@ fn memory(seq: Value, stretch: &Stretch) -> Vec<Value> {
 fn account_columns(account: &Account) -> [Value; 3] {
     match account {
         Account::Ruled { name, rule } => [text("ruled"), text(name), Value::from(rule.0)],
-        Account::Unclassified(name) => [text("unclassified"), text(name), Value::Null],
+        Account::Unclassified { name, ground } => {
+            [text(ground.map_or("unclassified", Ground::as_str)), text(name), Value::Null]
+        }
         Account::Unattributed(reason) => [text("unattributed"), text(reason.as_str()), Value::Null],
     }
 }

@@ -107,7 +107,7 @@ CREATE TABLE settlement(
   start_us    ANY,                        -- NULL: the driver gave none
   held_ms     ANY NOT NULL,
   read_at_us  ANY NOT NULL,
-  account_kind TEXT NOT NULL,             -- ruled, unclassified or unattributed
+  account_kind TEXT NOT NULL,             -- see VIEWS.md
   account     TEXT NOT NULL,              -- of an unattributed one the reason
   rule        INTEGER,
   program     TEXT,

@@ -1,5 +1,6 @@
 //! Several paths of one process.
 
+use crate::naming::Question;
 use crate::place::{Place, Qos, Runtime, Scheduler};
 
 const A: &str = "2403ccfe427f1dc7b6120dccb9ac58c2f8456950380d587a9f33ea7f00dd303d";
@@ -88,7 +89,36 @@ fn what_a_user_can_make_is_no_container_of_the_system() {
     // Neither of one that is the system's, nor in a container that has users of its own.
     assert_eq!(of(&["/lxc.payload.web"]).inner_owner(), None);
     let inside = format!("/lxc/php{manager}/docker/{A}");
-    assert_eq!((container(&of(&[&inside])).0, of(&[&inside]).inner_owner()), (A, None));
+    assert_eq!(container(&of(&[&inside])).0, A);
+    assert_eq!(of(&[&inside]).inner_owner().as_deref(), Some("lxc php"));
+}
+
+#[test]
+fn what_root_of_a_system_container_calls_a_group_is_not_the_hosts_container_of_that_name() {
+    let docker = format!("docker-{A}.scope");
+    for (path, owner) in [
+        (format!("/system.slice/{docker}"), None),
+        (format!("/lxc/107/ns/system.slice/{docker}"), Some("lxc 107")),
+        (format!("/lxc.payload.web/lxc.payload.db/{docker}"), Some("lxc web")),
+        (format!("/machine.slice/systemd-nspawn@db.service/payload/{docker}"), Some("nspawn db")),
+        (
+            format!("/user.slice/user-1000.slice/user@1000.service/lxc.payload.web/{docker}"),
+            Some("lxc web of user@1000"),
+        ),
+        // A node that root made of a container that is no system's.
+        (format!("/docker/{B}/docker/{A}"), None),
+        (
+            format!("/docker/{B}/kubepods/besteffort/pod99999999-2222-3333-4444-555566667777/{A}"),
+            None,
+        ),
+    ] {
+        let place = of(&[&path]);
+        assert_eq!((container(&place).0, place.inner_owner().as_deref()), (A, owner), "{path}");
+        assert_eq!(Question::about(&place).is_none(), place.within.is_some(), "{path}");
+    }
+    let pod = of(&["/lxc.payload.k/kubepods/besteffort/pod99999999-2222-3333-4444-555566667777"]);
+    assert_eq!(pod.inner_owner().as_deref(), Some("lxc k"));
+    assert_eq!(of(&["/lxc.payload.web/lxc.payload.db"]).inner_owner().as_deref(), Some("lxc web"));
 }
 
 #[test]

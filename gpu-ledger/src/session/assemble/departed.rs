@@ -140,6 +140,7 @@ impl Holder {
             gpu_uuid: self.gpu.clone(),
             pid: self.pid,
             account: self.party.name(),
+            named_by: self.party.account.named_by(),
             start_time_us: self.start,
             age_ms: self.age,
             seen_ms: self.seen,

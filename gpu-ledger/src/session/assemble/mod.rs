@@ -188,6 +188,7 @@ fn blocks(watch: &Watch, bill: &Bill<Party>, mode: CmdlineMode) -> (Block, Block
         let block = if line.account.of_command { &mut command } else { &mut host };
         block.accounts.push(AccountLine {
             account: line.account.account.title(),
+            named_by: line.account.account.named_by(),
             settlements: line.settlements,
             held_ms: line.settled.held(),
             alone_ms: line.settled.alone,
@@ -254,6 +255,7 @@ fn settled(gpu: &GpuRows, entry: &Entry, parts: Parts, mode: CmdlineMode) -> Set
         busy_source: busy.map(|busy| busy.source.as_str()),
         max_memory_bytes: settlement.row.memory_peak.known().copied(),
         account: account_name(&entry.account),
+        named_by: entry.account.named_by(),
         program: entry.program.as_ref().map(ToString::to_string),
         argv,
         argv_b64,
@@ -349,15 +351,17 @@ fn disputed(watch: &Watch) -> Vec<report::Disputed> {
     for entry in &watch.entries {
         let Some(reason) = entry.settlement.dispute else { continue };
         let row = &entry.settlement.row;
-        let key = (row.gpu.clone(), account_name(&entry.account), entry.of_command, reason);
+        let named = (account_name(&entry.account), entry.account.named_by());
+        let key = (row.gpu.clone(), named, entry.of_command, reason);
         let (count, raw_ms) = lines.entry(key).or_insert((0_u64, 0_u128));
         *count = count.saturating_add(1);
         *raw_ms = raw_ms.saturating_add(u128::from(row.held.0));
     }
-    let lines = lines.into_iter().map(|((gpu_uuid, account, of_command, reason), sums)| {
-        let (count, raw_ms) = sums;
-        report::Disputed { gpu_uuid, account, of_command, reason, count, raw_ms }
-    });
+    let lines =
+        lines.into_iter().map(|((gpu_uuid, (account, named_by), of_command, reason), sums)| {
+            let (count, raw_ms) = sums;
+            report::Disputed { gpu_uuid, account, named_by, of_command, reason, count, raw_ms }
+        });
     lines.collect()
 }
 

@@ -117,6 +117,7 @@ impl Running {
             accrued_ms: self.accrued,
             memory_bytes: self.memory,
             account: self.party.name(),
+            named_by: self.party.account.named_by(),
             of_command: self.party.of_command,
             reason: self.reason.clone(),
         }

@@ -86,7 +86,7 @@ fn account_of(attribution: &Attribution) -> Account {
     match attribution {
         Attribution::Named(named) => {
             let name = String::from_utf8_lossy(&named.image.content.filename);
-            Account::Unclassified(name.into())
+            Account::by(crate::settlement::Ground::Program, name)
         }
         Attribution::Nameless(nameless) => Account::Unattributed(nameless.reason),
     }

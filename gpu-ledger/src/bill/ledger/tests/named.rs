@@ -94,7 +94,7 @@ proptest! {
             csv::Reader::from_reader(rows.as_bytes()).records().map(Result::unwrap).collect();
         for ((line, cell), row) in whole.accounts.iter().zip(cells).zip(&rows) {
             let mut totals = Totals::default();
-            totals.add(&line.account, Ms(1));
+            totals.add((line.account.clone(), line.named_by), Ms(1));
             let logged = journal_line(WallUs(0), &totals);
             let logged = logged.split(' ').nth(2).unwrap();
             for word in [&*line.account, &cell, row.get(0).unwrap(), logged] {

@@ -92,7 +92,7 @@ pub(in crate::bill::report) fn priced(
     lines.extend(disputed(source, &models, &meters));
     let by_name = |line: &PricedLine| {
         let place = models.iter().position(|(gpu, _)| *gpu == line.gpu_uuid);
-        (line.meter, line.state, line.title.clone(), line.nameless, place, line.span)
+        (line.meter, line.state, line.title.clone(), line.named_by, line.nameless, place, line.span)
     };
     lines.sort_by_cached_key(by_name);
     let mut in_money = Priced {
@@ -220,14 +220,15 @@ fn begun(
         }
         Who::Gpu => (None, None, None),
     };
-    let classified = match who {
-        Who::Line(name) => name.is_classified,
-        Who::Reason(_) | Who::Gpu => None,
+    let (classified, named_by) = match who {
+        Who::Line(name) => (name.is_classified, name.named_by),
+        Who::Reason(_) | Who::Gpu => (None, None),
     };
     PricedLine {
         line,
         account,
         classified,
+        named_by,
         title,
         gpu_uuid: gpu.clone(),
         gpu_name: model.map(str::to_owned),

@@ -24,6 +24,7 @@ use serde::Serialize;
 
 use crate::bill::LineKey;
 use crate::prices::{Amount, Exact, Meter, MeterBasis, Rate};
+use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Span};
 use crate::unknown::NamelessReason;
 
@@ -159,6 +160,8 @@ pub struct PricedLine {
     pub title: Option<String>,
     /// Named by a rule; null where it is no account's.
     pub classified: Option<bool>,
+    /// What gave it that name; null where it is neither an account's nor a service's.
+    pub named_by: Option<NamedBy>,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Its product name; null where no entry says.

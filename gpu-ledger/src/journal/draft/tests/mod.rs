@@ -16,7 +16,7 @@ use crate::identity::{Basis, Image, ImageContent, User};
 use crate::journal::Recovered;
 use crate::journal::entry::{Entry, OpenEvidence, OpenFigures};
 use crate::kernel::{Argv, ArgvState, LoginUid, ProcessKey};
-use crate::settlement::{Account, Attribution, Fit, Named, Settlement, SettlementId};
+use crate::settlement::{Account, Attribution, Fit, Ground, Named, Settlement, SettlementId};
 use crate::unit::{BootNs, Ms, Pid, Span, WallUs};
 use crate::unknown::{Observed, UnknownReason};
 
@@ -69,7 +69,7 @@ fn named(pid: u32) -> Named {
 }
 
 fn whose() -> Whose {
-    let account = Account::Unclassified("train".into());
+    let account = Account::by(Ground::Program, "train");
     Whose { account, labels: Vec::new(), program: None, ancestors: Vec::new(), cgroups: Vec::new() }
 }
 
@@ -388,7 +388,7 @@ fn a_holder_without_a_row_ends_with_its_process_where_that_was_seen() {
         let mut drafter = drafter();
         let memory = Observed::Unknown(UnknownReason::ValueNotAvailable);
         let holder = Holder { pid: Pid(41), memory, compute: true, graphics: false, mps: false };
-        let account = Account::Unclassified("train".into());
+        let account = Account::by(Ground::Program, "train");
         let seen = News::RowlessSeen {
             gpu: gpu(),
             since: stamp(500),
