@@ -22,6 +22,8 @@ pub(super) struct Fields<'a, 'm> {
     pub(super) call: usize,
     /// A call that is given a name and then a value has not ended: `setdefault("HF_TOKEN", V)`.
     pub(super) setter: bool,
+    /// A parser is told of an option for a secret, and may be told what else it is: `("--token", default=V)`.
+    optional: bool,
     /// Up to where lists and objects have been looked at, with all that is in them.
     pub(super) contained: usize,
     /// Where the values without quotes, and those of headers, end that begin before: every one of them would be
@@ -53,6 +55,7 @@ impl<'a, 'm> Fields<'a, 'm> {
             seen: Seen::default(),
             call: 0,
             setter: false,
+            optional: false,
             contained: 0,
             bare_end: 0,
             header_end: 0,
@@ -65,6 +68,7 @@ impl<'a, 'm> Fields<'a, 'm> {
             let Some(skipped) = rest.iter().position(|byte| of_name(*byte)) else { break };
             let between = rest.get(..skipped).unwrap_or_default();
             self.setter &= !between.contains(&b')');
+            self.optional &= !between.contains(&b')');
             if between.contains(&b'}') {
                 self.unnamed = None;
             }
@@ -135,14 +139,14 @@ impl<'a, 'm> Fields<'a, 'm> {
             return;
         }
         let (after, quoted) = self.past_name(name);
-        let Some((sign, after)) = self.sign_or_type(after, quoted.is_some()) else { return };
-        let mut from = self.past_blanks(after);
-        // JSON over lines.
-        if quoted.is_some() && matches!(self.byte(from), Some(b'\n' | b'\r')) {
-            let white =
-                self.rest(from).iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            from = from.saturating_add(white);
+        self.optional |= quoted.is_some() && word.starts_with(b"--") && !names::is_switch(word);
+        if quoted.is_none() && self.in_tuple(name, sort) {
+            return;
         }
+        let Some((sign, after)) = self.sign_or_type(after, quoted.is_some()) else { return };
+        let from = self.past_blanks(after);
+        // JSON over lines.
+        let from = if quoted.is_some() { self.past_lines(from) } else { from };
         if self.many(word, sort, from, sign) || sort.is_none() && !is_name {
             return;
         }
@@ -152,14 +156,11 @@ impl<'a, 'm> Fields<'a, 'm> {
             self.named_after(word, value);
             return;
         };
-        if sign == Sign::Beside {
-            // Of a text and its tokens there is much to compare and to choose; a pair may be of two names.
-            let is_listed = !self.setter && self.before(after) == Some(b',');
-            let is_weak = sort == Sort::Bare || is_listed;
-            let is_pair = !is_listed || self.is_pair(name, &value);
-            if quote.is_none() || !is_pair || is_weak && !values::is_made(self.get(value.clone())) {
-                return;
-            }
+        if quote.is_none() && sign == Sign::Equals {
+            self.instead(begin, sort);
+        }
+        if sign == Sign::Beside && (quote.is_none() || !self.is_beside(name, after, &value, sort)) {
+            return;
         }
         self.named = false;
         if sign == Sign::Colon
@@ -182,7 +183,12 @@ impl<'a, 'm> Fields<'a, 'm> {
             return;
         }
         held(self.piece, &value, sort, self.marks);
-        if sort.holds(self.get(value.clone())) {
+        // `"" + "V"`, `"%s" % "V"`.
+        let is_begun = || {
+            matches!(sort, Sort::Password | Sort::Token | Sort::Material)
+                && values::says_nothing(self.get(value.clone()))
+        };
+        if sort.holds(self.get(value.clone())) || is_begun() {
             self.place = value.end.max(self.place);
             self.joined(&value, quote, sort);
         }
@@ -191,7 +197,9 @@ impl<'a, 'm> Fields<'a, 'm> {
     /// What kind of secret the name is for, here.
     fn sort_of(&self, name: &Range<usize>) -> Option<Sort> {
         let word = self.get(name.clone());
-        let is_value = word.eq_ignore_ascii_case(b"value") && self.named;
+        let is_default = || word == b"default" && self.byte(name.end) == Some(b'=');
+        let is_value = word.eq_ignore_ascii_case(b"value") && self.named
+            || (self.optional || self.named) && is_default();
         // QEMU's `secret,id=NAME,data=V`.
         let is_data = word == b"data" && self.piece.text.starts_with(b"secret,");
         if is_value || is_data {
@@ -229,6 +237,30 @@ impl<'a, 'm> Fields<'a, 'm> {
         if let Some(value) = self.unnamed.take().filter(|_| self.named) {
             held(self.piece, &value, Sort::Token, self.marks);
         }
+    }
+
+    /// Past the ends of lines.
+    fn past_lines(&self, from: usize) -> usize {
+        if !matches!(self.byte(from), Some(b'\n' | b'\r')) {
+            return from;
+        }
+        let white = self.rest(from).iter().take_while(|byte| byte.is_ascii_whitespace());
+        from.saturating_add(white.count())
+    }
+
+    /// Whether the text beside a name is its value: of a text and its tokens there is much to compare and to choose,
+    /// and a pair may be of two names.
+    fn is_beside(
+        &self,
+        name: &Range<usize>,
+        after: usize,
+        value: &Range<usize>,
+        sort: Sort,
+    ) -> bool {
+        let is_listed = !self.setter && self.before(after) == Some(b',');
+        let is_weak = sort == Sort::Bare || is_listed;
+        let is_pair = !is_listed || self.is_pair(name, value);
+        is_pair && (!is_weak || values::is_made(self.get(value.clone())))
     }
 
     /// Whether a name and its value are all there is in their brackets: `("NAME", V)`.

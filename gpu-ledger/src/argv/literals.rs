@@ -8,7 +8,7 @@ use super::text::{held, name_at, of_name};
 use super::values;
 
 /// Calls that are given a name and then its value.
-const SETTERS: &str = "setdefault putenv setenv getenv get define setattr set put add append env header setHeader \
+const SETTERS: &str = "setdefault pop getattr putenv setenv getenv get define setattr set put add append env header setHeader \
     setRequestHeader setProperty setItem environ";
 /// Calls that are given a user and a password.
 const LOGINS: &str =
@@ -68,7 +68,8 @@ impl Fields<'_, '_> {
             let blank = self.past_blanks(place);
             let operator = match self.rest(blank) {
                 [b'.', b'.', ..] => 2,
-                [b'+' | b'.', ..] => 1,
+                // `"%s" % "V"`.
+                [b'+' | b'.' | b'%', ..] => 1,
                 _ => 0,
             };
             let from = self.past_blanks(blank.saturating_add(operator));
@@ -84,10 +85,14 @@ impl Fields<'_, '_> {
             };
             let end = self.end_of(begin, Some(quote), None);
             let after = past(self, end, begin, quote);
-            // In a shell it may be another word.
+            // In a shell it may be another word: a program, a file, an option, what is put in.
             let is_closed = || {
                 let next = self.byte(self.past_blanks(after));
+                let is_more = matches!(next, None | Some(b'\n' | b'"' | b'\''));
+                let text = self.get(begin..end);
+                let is_word = values::is_path(text) || matches!(text, [b'-' | b'$', ..]);
                 matches!(next, Some(b')' | b',' | b';' | b']' | b'}' | b'+' | b'.'))
+                    || is_more && !is_word
             };
             if operator == 0 && blank > place && !is_closed() || begin > self.piece.text.len() {
                 return;
@@ -170,10 +175,28 @@ impl Fields<'_, '_> {
 
     /// The text that stands at `from`, without its quotes.
     fn literal(&mut self, from: usize) -> Option<Range<usize>> {
-        let (begin, quote) = self.past_opening(self.past_blanks(from));
+        let white = self.rest(from).iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let (begin, quote) = self.past_opening(self.past_blanks(from.saturating_add(white)));
         let quote = quote?;
         let end = self.end_of(begin, Some(quote), None);
         Some(begin..end)
+    }
+
+    /// `token = x or "V"`, `x if y else "V"`, `x || "V"`: the text that stands in for what begins at `from`.
+    pub(super) fn instead(&mut self, from: usize, sort: Sort) {
+        const LOOK_MAX: usize = 128;
+        const OPERATORS: [&[u8]; 4] = [b" or ", b" else ", b" || ", b" ?? "];
+        let rest = self.rest(from);
+        let line = rest.iter().take(LOOK_MAX).take_while(|byte| !matches!(byte, b'\n' | b';'));
+        let line = rest.get(..line.count()).unwrap_or_default();
+        for operator in OPERATORS {
+            let Some(place) = super::pem::find(line, operator) else { continue };
+            let after = from.saturating_add(place).saturating_add(operator.len());
+            let Some(text) = self.literal(after) else { continue };
+            if sort != Sort::Bare || values::is_made(self.get(text.clone())) {
+                held(self.piece, &text, sort, self.marks);
+            }
+        }
     }
 }
 

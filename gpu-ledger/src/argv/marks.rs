@@ -58,6 +58,11 @@ impl Marks {
         }
     }
 
+    /// What goes of a word.
+    pub(super) fn of_word(&self, word: usize) -> &[Range<usize>] {
+        self.0.get(word).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// All of a piece goes.
     pub(super) fn whole(&mut self, piece: &Piece<'_>) {
         self.put(piece, 0..piece.text.len());

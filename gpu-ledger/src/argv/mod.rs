@@ -7,11 +7,15 @@
 //! Redaction is by words, not by text: what a word means depends on the word before it, and on the
 //! program (`-p` is a password to mysql and a prompt to llama.cpp). Everything is one pass from left to
 //! right without going back, except into a word that holds a command of its own, and that only
-//! `NESTING_MAX` deep: written by hand and not as regular expressions, since a cut secret at the end of a
-//! capture is shorter than any form of it.
+//! `NESTING_MAX` deep, and a second look at what quotes, escapes or other letters hide (`decoded`).
+//! It is written by hand and not as regular expressions, since a cut secret at the end of a capture is shorter
+//! than any form of it.
 
+mod abbreviated;
 mod containers;
+mod decoded;
 mod fields;
+mod foreign;
 mod lists;
 mod literals;
 mod markers;
@@ -21,10 +25,12 @@ mod pem;
 mod programs;
 mod sequence;
 mod shell;
+mod sinks;
 #[cfg(test)]
 mod tests;
 mod text;
 mod tokens;
+mod tuples;
 mod urls;
 mod values;
 

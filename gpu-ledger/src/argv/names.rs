@@ -1,6 +1,6 @@
 //! Names of options, variables, headers and fields: which of them hold a secret.
 
-use super::values;
+use super::{abbreviated, foreign, values};
 
 /// What kind of secret a name is for, and with it which values are none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub(super) enum Sort {
     Initials,
     /// `login`: `user:password`, or a user.
     Pair,
+    /// `--tok`: a token, or a tokenizer, which has the name of a model or of a file.
+    Cut,
 }
 
 impl Sort {
@@ -50,7 +52,11 @@ impl Sort {
                 Self::Bare | Self::Authorization => !values::is_count(value),
                 Self::Material => !values::is_path(value) && !values::is_count(value),
                 Self::Key => values::is_random(value) || values::is_tangled(value),
-                Self::Alone => values::is_random(value) && values::is_tangled(value),
+                // A1111's `--ngrok V:user:password`, too.
+                Self::Alone => {
+                    let key = value.split(|byte| *byte == b':').next().unwrap_or_default();
+                    values::is_random(key) && values::is_tangled(key)
+                }
                 Self::Login => {
                     is_pair(value)
                         || values::is_random(value)
@@ -58,6 +64,10 @@ impl Sort {
                         || values::is_tangled(value)
                 }
                 Self::Pair => is_pair(value),
+                Self::Cut => {
+                    values::is_tangled(value) && !values::has_sizes(value)
+                        || values::is_unlike_names(value)
+                }
                 Self::Cookie | Self::Cookies => {
                     values::looked(value).contains(&b'=') || values::is_made(value)
                 }
@@ -81,6 +91,12 @@ fn is_pair(value: &[u8]) -> bool {
     let value = values::looked(value);
     let colon = value.iter().position(|byte| *byte == b':');
     colon.is_some_and(|colon| !value.get(colon..).unwrap_or_default().starts_with(b"://"))
+}
+
+/// `$NAME:$PASSWORD`.
+pub(super) fn is_pair_of_references(value: &[u8]) -> bool {
+    let mut parts = value.splitn(2, |byte| *byte == b':').skip(1);
+    parts.next().is_some_and(values::is_reference)
 }
 
 /// Whether a word after such a pair is one more: a host with a port, an image with a tag and a module are none.
@@ -109,7 +125,7 @@ const PASSWORDS: &str = "password passwords passwd passphrase passcode passwort 
     adminpass smtppass mailpass ftppass httppass sudopass becomepass proxypass sshpass mypass tlspass authpass \
     loginpass apikey apikeys apitoken apitokens authtoken authtokens accesstoken accesstokens refreshtoken \
     sessiontoken securitytoken bearertoken hubtoken hftoken githubtoken gitlabtoken bottoken secrettoken privatetoken \
-    jwttoken tokensecret sastoken registrationtoken jointoken webhooktoken personalaccesstoken bearer oauth2bearer \
+    jwttoken tokensecret sastoken registrationtoken jointoken webhooktoken personalaccesstoken p2ptoken bearer oauth2bearer \
     oauthbearer jwt secretkey accesskey accesskeys accountkey sharedkey storagekey subscriptionkey masterkey authkey \
     applicationkey appkey adminkey adminkeys servicekey servicerolekey functionskey consumerkey stripekey openaikey \
     encryptionkey encryptkey decryptionkey cryptokey signingkey signkey hmackey unsealkey presharedkey psk sessionkey \
@@ -153,7 +169,7 @@ const ABOUT: &str = "file files path dir id ids name names type url uri env var 
     passwordeval";
 /// A code that is a secret has one of these before it.
 const CODES: &str =
-    "mfa otp totp 2fa pin sms verification security activation factor time backup recovery";
+    "mfa otp totp 2fa pin sms token verification security activation factor time backup recovery";
 /// What is not the secret of an account, inside of a thing that is for secrets.
 const PLAIN: &str = "type name names user username users login id ids url uri urls host hostname port path paths file files \
     email mail realm kind mode method scheme provider region alg algorithm expires expiry enabled version api apiversion \
@@ -180,6 +196,12 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         name.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count();
     let name = name.get(..name.len().saturating_sub(numbered))?;
     let compact = compact(name);
+    if foreign::is_candidate(&compact) {
+        let found = foreign::sort(&parts(name), &compact);
+        if found.is_some() {
+            return found;
+        }
+    }
     if !is_candidate(&compact) {
         return None;
     }
@@ -222,7 +244,7 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         "tokens" => (!has(OF_TEXT, before)).then_some(Sort::Made),
         "keys" => (!has(KEYS, before)).then_some(Sort::Key),
         "pass" | "pw" | "psw" => (!has(PASSES, before)).then_some(Sort::Password),
-        "auth" => Some(Sort::Login),
+        "auth" | "basicauth" | "httpauth" | "proxyauth" => Some(Sort::Login),
         "key" if has(ACCOUNTS, before) => {
             (!parts.iter().any(|part| part == "public")).then_some(Sort::Account)
         }
@@ -249,7 +271,13 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
 /// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
 pub(super) fn sort_of_option(name: &[u8]) -> Option<Sort> {
     let is_alone = |compact: &str| compact == "key" || has(SERVICES, compact);
-    sort(name).or_else(|| is_alone(&compact(tail(name))).then_some(Sort::Alone))
+    // `-hft V` of llama.cpp's programs (common/arg.cpp).
+    if name == b"hft" {
+        return Some(Sort::Material);
+    }
+    sort(name)
+        .or_else(|| is_alone(&compact(tail(name))).then_some(Sort::Alone))
+        .or_else(|| abbreviated::sort(tail(name)))
 }
 
 /// What kind of secrets a list or an object of this name holds, which may be others than one value under it is.
@@ -286,6 +314,12 @@ pub(super) fn is_setter(name: &[u8]) -> bool {
     })
 }
 
+/// The same of a switch that takes a value in some programs: `--use_auth_token V`.
+pub(super) fn sort_of_switch(name: &[u8]) -> Option<Sort> {
+    let is_use = parts(tail(name)).first().is_some_and(|first| first == "use");
+    sort(name).filter(|_| is_use).map(|_| Sort::Alone)
+}
+
 /// Whether an option of this name takes no value in the word after it.
 pub(super) fn is_switch(name: &[u8]) -> bool {
     let first = parts(tail(name)).into_iter().next().unwrap_or_default();
@@ -301,6 +335,14 @@ pub(super) fn is_many(name: &[u8]) -> bool {
 /// Whether an option of this name may have several `user:password`: `--auth A:V B:V`.
 pub(super) fn is_logins(name: &[u8]) -> bool {
     parts(tail(name)).last().is_some_and(|last| last == "auth")
+}
+
+/// Whether an option is for a user: `--user`, `--http-user`.
+pub(super) fn is_user(name: &[u8]) -> bool {
+    let parts = parts(tail(name));
+    let mut behind = parts.iter().rev().map(String::as_str);
+    // `--run-as-user NAME:GROUP`.
+    behind.next() == Some("user") && behind.next() != Some("as")
 }
 
 /// Whether an option of this name may have several values.
@@ -328,7 +370,7 @@ fn is_candidate(compact: &str) -> bool {
 }
 
 /// Its parts in lower case: between separators, and where a capital follows a small letter.
-fn parts(name: &[u8]) -> Vec<String> {
+pub(super) fn parts(name: &[u8]) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut part = String::new();
     let mut previous = b'-';

@@ -1,10 +1,11 @@
 //! What words mean by the words before them.
 
+use super::decoded::{self, Decoded};
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
 use super::programs::{self, Context};
 use super::shell::{self, Command};
-use super::{containers, lists, pem, text, urls, values};
+use super::{containers, foreign, lists, pem, sinks, text, urls, values};
 
 /// Commands inside of a word inside of a word: `ssh host "sh -c '...'"`. Deeper ones are looked at as text.
 const NESTING_MAX: usize = 4;
@@ -13,6 +14,19 @@ const BARE_MIN: usize = 8;
 
 /// The words of a whole command line.
 pub(super) fn top(pieces: &[Piece<'_>], marks: &mut Marks) {
+    all(pieces, marks);
+    // The same with names in other letters in Latin ones.
+    let latin: Vec<_> = pieces.iter().map(|piece| foreign::in_latin(piece.text)).collect();
+    if latin.iter().all(Option::is_none) {
+        return;
+    }
+    let plain = latin.into_iter().zip(pieces);
+    let plain = plain.map(|(word, piece)| word.unwrap_or_else(|| Decoded::same(piece.text)));
+    let plain: Vec<Decoded> = plain.collect();
+    decoded::all(&plain, pieces, marks, all);
+}
+
+fn all(pieces: &[Piece<'_>], marks: &mut Marks) {
     for piece in pieces {
         text::flat(piece, marks);
     }
@@ -27,7 +41,10 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
     while let Some(piece) = pieces.get(place) {
         let next = pieces.get(place.saturating_add(1));
         context.meets(piece, place, pieces);
-        let taken = if context.mark(piece, next, depth > 0, marks) {
+        let in_text = depth > 0;
+        let taken = if context.mark(piece, next, in_text, marks)
+            || context.login(piece, next, in_text, marks)
+        {
             2
         } else {
             before_value(pieces, place, &context, depth, marks)
@@ -39,13 +56,16 @@ fn command(pieces: &[Piece<'_>], depth: usize, marks: &mut Marks) {
             continue;
         }
         urls::login_at_host(piece, marks);
-        let in_text = depth > 0;
         let is_whole = !context.is_script()
             && (text::whole(piece, in_text, marks) || in_option(piece, in_text, marks));
         if !is_whole && depth < NESTING_MAX {
             nested(piece, depth, marks);
         }
         place = place.saturating_add(1);
+        // `--auth=A:V B:V`.
+        if is_whole {
+            place = more_logins(piece, pieces, place, marks);
+        }
     }
     context.ends(pieces, marks);
 }
@@ -80,19 +100,22 @@ fn before_value(
     if is_alone && dashes == 0 {
         let is_marked = context.takes_settings() && setting(piece, next, depth, marks)
             || depth == 0 && bare_name(word, next, marks)
-            || depth > 0 && is_variable(pieces, place) && setting(piece, next, depth, marks);
+            || is_variable(pieces, place, depth) && setting(piece, next, depth, marks);
         if is_marked {
             return 2;
         }
     }
-    let is_option =
-        (1..=2).contains(&dashes) && !names::is_switch(word) && !context.is_switch(piece.text);
-    if is_option && is_alone && containers::whole(next, word, marks) {
+    let is_option = (1..=2).contains(&dashes) && !context.is_switch(piece.text);
+    let is_switch = is_option && names::is_switch(word);
+    if is_option && !is_switch && is_alone && containers::whole(next, word, marks) {
         return 2;
     }
     let sign = piece.text.get(name.end..).unwrap_or_default();
-    let sort = if is_option { names::sort_of_option(word) } else { names::sort(word) };
-    let sort = sort.filter(|_| is_option || dashes == 0 && depth == 0);
+    let sort = match (is_option, is_switch) {
+        (true, true) => names::sort_of_switch(word),
+        (true, false) => names::sort_of_option(word),
+        (false, _) => names::sort(word).filter(|_| dashes == 0 && depth == 0),
+    };
     if let Some(sort) = sort.filter(|_| matches!(sign, b"" | b"=" | b":")) {
         let after = pieces.get(place.saturating_add(2));
         return apart(sign, dashes == 0, next, after, |value_piece| {
@@ -134,27 +157,40 @@ fn apart<'a>(
     if value(&secret) { words } else { 0 }
 }
 
-/// `set -x NAME V` of fish and `setenv NAME V` of csh.
-fn is_variable(pieces: &[Piece<'_>], place: usize) -> bool {
+/// `-genv NAME V` of MPICH's mpiexec; in a script `set -x NAME V` of fish and `setenv NAME V` of csh.
+fn is_variable(pieces: &[Piece<'_>], place: usize, depth: usize) -> bool {
     let mut before = pieces.get(..place).unwrap_or_default().iter().map(|piece| piece.text);
-    match before.next() {
+    if before.clone().next_back().is_some_and(|word| matches!(word, b"-genv" | b"-env")) {
+        return true;
+    }
+    match before.next().filter(|_| depth > 0) {
         Some(b"setenv") => place == 1,
         Some(b"set") => (2..=4).contains(&place) && before.all(|word| word.starts_with(b"-")),
         _ => false,
     }
 }
 
+/// `--auth A:V B:V`: the words after the first; the place of what follows.
+fn more_logins(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
+    let name = option.text.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let mut place = from;
+    if !name.starts_with(b"--") || !names::is_logins(name) {
+        return place;
+    }
+    while let Some(piece) = pieces.get(place).filter(|piece| names::is_further_pair(piece.text)) {
+        text::held(piece, &(0..piece.text.len()), Sort::Login, marks);
+        place = place.saturating_add(1);
+    }
+    place
+}
+
 /// `--api-keys V V V`: the words after the first; the place of what follows.
 fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mut Marks) -> usize {
     let mut place = from;
     let is_plural = names::is_plural(option.text);
-    if option.text.starts_with(b"--") && names::is_logins(option.text) {
-        while let Some(piece) = pieces.get(place).filter(|piece| names::is_further_pair(piece.text))
-        {
-            text::held(piece, &(0..piece.text.len()), Sort::Login, marks);
-            place = place.saturating_add(1);
-        }
-        return place;
+    let behind = more_logins(option, pieces, place, marks);
+    if behind > place {
+        return behind;
     }
     if !option.text.starts_with(b"--")
         || option.text.contains(&b'=')
@@ -162,9 +198,20 @@ fn more_values(option: &Piece<'_>, pieces: &[Piece<'_>], from: usize, marks: &mu
     {
         return place;
     }
+    // `--secrets NAME=V IMAGE`: what follows is of the same form.
+    let first = pieces.get(from.saturating_sub(1)).map_or(b"".as_slice(), |piece| piece.text);
+    let is_named = first.contains(&b'=');
+    // The name of a variable that is handed on: `--secrets HF_TOKEN IMAGE`.
+    let of_variable = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
+    if first.contains(&b'_') && first.iter().all(of_variable) {
+        return place;
+    }
     let is_value = |piece: &&Piece<'_>| {
         let is_key = is_plural || values::is_made(piece.text) && !piece.text.contains(&b'/');
-        is_key && !values::is_option(piece.text) && !values::is_path(piece.text)
+        is_key
+            && piece.text.contains(&b'=') >= is_named
+            && !values::is_option(piece.text)
+            && !values::is_path(piece.text)
     };
     while let Some(piece) = pieces.get(place).filter(is_value) {
         if !values::says_nothing(piece.text) {
@@ -220,7 +267,11 @@ fn value(next: &Piece<'_>, sort: Sort, depth: usize, marks: &mut Marks) -> bool 
         shell::put_in(next, marks);
         return true;
     }
-    let refers = depth > 0 && (values::is_reference(next.text) || is_prose(next.text));
+    let refers = depth > 0
+        && (values::is_reference(next.text)
+            || sinks::is_sign(next.text)
+            || is_prose(next.text)
+            || sort == Sort::Login && names::is_pair_of_references(next.text));
     if refers || values::is_option(next.text) || !sort.holds(next.text) {
         return false;
     }
@@ -273,10 +324,11 @@ fn nested(piece: &Piece<'_>, depth: usize, marks: &mut Marks) {
     shell::said(&commands, marks);
     // `--passwordeval=echo V`, `GIT_ASKPASS=echo V`.
     if let Some(first) = commands.first().filter(|_| names::is_of_secrets(name)) {
-        first.mark_said(marks);
+        first.mark_said(Sort::Password, marks);
     }
     for one in &commands {
         command(&one.words, depth.saturating_add(1), marks);
+        one.plainly(marks, |words, marks| command(words, depth.saturating_add(1), marks));
     }
 }
 

@@ -2,15 +2,18 @@
 
 use std::ops::Range;
 
+use super::decoded::{self, Decoded};
 use super::marks::{Marks, Piece};
 use super::names::{self, Sort};
-use super::{text, values};
+use super::{sinks, text, values};
 
 /// One command of a text.
 pub(super) struct Command<'a> {
     pub(super) words: Vec<Piece<'a>>,
+    /// The same with their quotes.
+    raw: Vec<Piece<'a>>,
     /// The byte that ended it; a line's end where the text ends.
-    end: u8,
+    pub(super) end: u8,
 }
 
 /// Options with which a program reads a secret from its input.
@@ -25,7 +28,8 @@ impl<'a> Command<'a> {
     /// The commands of a piece.
     pub(super) fn all(piece: &Piece<'a>) -> Vec<Self> {
         let command = |(words, end): (Vec<Range<usize>>, u8)| Command {
-            words: words.iter().map(|range| piece.part(range)).collect(),
+            words: words.iter().map(|range| piece.part(&bare(piece.text, range))).collect(),
+            raw: words.iter().map(|range| piece.part(range)).collect(),
             end,
         };
         split(piece.text).into_iter().map(command).collect()
@@ -45,7 +49,7 @@ impl<'a> Command<'a> {
     }
 
     /// Whether it reads a secret.
-    fn takes(&self) -> bool {
+    pub(super) fn takes(&self) -> bool {
         let is_taker = |piece: &Piece<'_>| {
             TAKERS.split_ascii_whitespace().any(|word| word.as_bytes() == piece.text)
         };
@@ -55,49 +59,76 @@ impl<'a> Command<'a> {
         self.words.iter().any(is_taker)
             || programs.any(|piece| READERS.contains(&piece.text))
             || self.first() == b"read" && reads()
+            || self.stores()
+    }
+
+    /// Whether it puts what it reads among a program's secrets: `docker secret create NAME -`, `gh secret set NAME`.
+    fn stores(&self) -> bool {
+        const VERBS: &str = "create set put add import --data-file=- - /dev/stdin";
+        let mut words = self.words.iter().skip(1).map(|piece| piece.text);
+        words.by_ref().take(2).any(|word| matches!(word, b"secret" | b"secrets"))
+            && words.any(|word| VERBS.split_ascii_whitespace().any(|verb| verb.as_bytes() == word))
+    }
+
+    /// Looks with `look` at its words as a shell would have them, where that is more than leaving out the quotes that
+    /// enclose a word: `--"token" V`, `--to\\ken V`.
+    pub(super) fn plainly(&self, marks: &mut Marks, look: impl FnOnce(&[Piece<'_>], &mut Marks)) {
+        let is_quoted =
+            |piece: &&Piece<'_>| piece.text.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\'));
+        if !self.words.iter().any(|piece| is_quoted(&piece)) {
+            return;
+        }
+        let plain: Vec<Decoded> =
+            self.raw.iter().map(|piece| Decoded::of_shell(piece.text)).collect();
+        if plain.iter().zip(&self.words).any(|(plain, word)| !plain.says(word.text)) {
+            decoded::all(&plain, &self.raw, marks, look);
+        }
     }
 
     /// Marks what it prints, where it is a command that does.
-    pub(super) fn mark_said(&self, marks: &mut Marks) {
+    pub(super) fn mark_said(&self, sort: Sort, marks: &mut Marks) {
         if !self.says() {
             return;
         }
         let is_format = |piece: &Piece<'_>| {
             self.first() == b"printf" && piece.text.starts_with(b"%") && self.words.len() > 2
         };
-        for piece in self.words.iter().skip(1) {
+        let printed = self.words.iter().skip(1);
+        for piece in printed.take_while(|piece| !sinks::is_redirection(piece.text)) {
             if !values::is_reference(piece.text)
                 && !values::is_option(piece.text)
                 && !is_format(piece)
             {
-                text::held(piece, &(0..piece.text.len()), Sort::Password, marks);
+                text::held(piece, &(0..piece.text.len()), sort, marks);
             }
         }
     }
 }
 
-/// What one command says to another that takes a secret.
+/// What commands say to another that takes a secret, or write to where secrets are.
 pub(super) fn said(commands: &[Command<'_>], marks: &mut Marks) {
     for (place, from) in commands.iter().enumerate() {
-        let Some(last) = from.last() else { continue };
-        let next = commands.get(place.saturating_add(1));
-        if let Some(to) = next {
-            // `echo V | docker login --password-stdin`; `TOKEN=$(echo V)`, `--token $(echo V)`.
-            let is_put_in = matches!(from.end, b'(' | b'`') && is_waiting(&from.words);
-            if from.says() && to.takes() {
-                let said = last.text;
-                if from.words.len() > 1 && !values::is_reference(said) && !values::is_option(said) {
-                    text::held(last, &(0..said.len()), Sort::Password, marks);
-                }
-            } else if is_put_in {
-                to.mark_said(marks);
-                here(to, &[], marks);
+        let rest = commands.get(place..).unwrap_or_default();
+        // `echo V | docker login --password-stdin`, `printf %s V > /run/token`.
+        let sink = sinks::sink(rest);
+        if let Some(sort) = sink {
+            from.mark_said(sort, marks);
+        }
+        if let Some(to) = rest.get(1) {
+            // `TOKEN=$(echo V)`, `--token $(echo V)`.
+            if matches!(from.end, b'(' | b'`') && is_waiting(&from.words) {
+                to.mark_said(Sort::Password, marks);
+                here(to, &[], Sort::Password, marks);
             }
             after_line(from, to, marks);
         }
-        let is_read = || next.is_some_and(|to| from.first() == b"cat" && to.takes());
-        if from.takes() || is_read() {
-            here(from, commands.get(place.saturating_add(1)..).unwrap_or_default(), marks);
+        let taken = from.takes().then_some(Sort::Password);
+        let is_copied = matches!(from.first(), b"cat" | b"tee" | b"sudo" | b"base64" | b"tr");
+        if let Some(sort) = taken.or(sink.filter(|_| is_copied)) {
+            // The lines begin where the line of the sign ends.
+            let line = rest.iter().take(HERE_LINES_MAX).position(|command| command.end == b'\n');
+            let lines = line.and_then(|line| rest.get(line.saturating_add(1)..));
+            here(from, lines.unwrap_or_default(), sort, marks);
         }
     }
 }
@@ -136,7 +167,7 @@ fn after_line(from: &Command<'_>, to: &Command<'_>, marks: &mut Marks) {
 }
 
 /// `<<< V`, and the lines between `<<END` and `END`.
-fn here(command: &Command<'_>, lines: &[Command<'_>], marks: &mut Marks) {
+fn here(command: &Command<'_>, lines: &[Command<'_>], sort: Sort, marks: &mut Marks) {
     let mut words = command.words.iter();
     let Some(sign) = words.find(|piece| piece.text.starts_with(b"<<")) else { return };
     let next = words.next();
@@ -144,7 +175,7 @@ fn here(command: &Command<'_>, lines: &[Command<'_>], marks: &mut Marks) {
         let inner = values::unquoted(piece.text.get(from..).unwrap_or_default());
         let value = from.saturating_add(inner.start)..from.saturating_add(inner.end);
         if !values::is_reference(piece.text.get(value.clone()).unwrap_or_default()) {
-            text::held(piece, &value, Sort::Password, marks);
+            text::held(piece, &value, sort, marks);
         }
     };
     match sign.text {
@@ -178,13 +209,12 @@ pub(super) fn put_in(piece: &Piece<'_>, marks: &mut Marks) {
     };
     let commands = Command::all(&piece.part(&(inner.min(piece.text.len())..piece.text.len())));
     if let Some(first) = commands.first() {
-        first.mark_said(marks);
-        here(first, &[], marks);
+        first.mark_said(Sort::Password, marks);
+        here(first, &[], Sort::Password, marks);
     }
 }
 
-/// The commands of a text and their words, about as a shell would have them: quotes that enclose a whole word are
-/// left out of it, and what a pipe, a semicolon, a bracket, a backtick or a line's end separates is another command.
+/// The commands of a text and their words, about as a shell would have them, with their quotes: what a pipe, a semicolon, a bracket, a backtick or a line's end separates is another command.
 fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
     let mut commands = Vec::new();
     let mut words: Vec<Range<usize>> = Vec::new();
@@ -206,7 +236,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
             (Some(b'\''), _) => {}
             (None, b'\\') if goes_on => {
                 is_escaped = true;
-                words.extend(begun.take().map(|from| bare(text, from..place)));
+                words.extend(begun.take().map(|from| from..place));
             }
             (_, b'\\') => {
                 is_escaped = true;
@@ -220,7 +250,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
                 begun = begun.or(Some(place));
             }
             (None, _) if ends_command || byte.is_ascii_whitespace() => {
-                words.extend(begun.take().map(|from| bare(text, from..place)));
+                words.extend(begun.take().map(|from| from..place));
                 if ends_command && !words.is_empty() {
                     commands.push((std::mem::take(&mut words), *byte));
                 }
@@ -228,7 +258,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
             (None, _) => begun = begun.or(Some(place)),
         }
     }
-    words.extend(begun.map(|from| bare(text, from..text.len())));
+    words.extend(begun.map(|from| from..text.len()));
     if !words.is_empty() {
         commands.push((words, b'\n'));
     }
@@ -236,7 +266,7 @@ fn split(text: &[u8]) -> Vec<(Vec<Range<usize>>, u8)> {
 }
 
 /// A word without the quotes that enclose it.
-fn bare(text: &[u8], word: Range<usize>) -> Range<usize> {
+fn bare(text: &[u8], word: &Range<usize>) -> Range<usize> {
     let bytes = text.get(word.clone()).unwrap_or_default();
     // A quote of a text in a text opens further in.
     let inner = match bytes {

@@ -35,6 +35,11 @@ pub(super) fn whole(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool
     };
     let value = value..text.len();
     let raw = text.get(value.clone()).unwrap_or_default();
+    // Of a program's `f(password="", n=1)`.
+    let rest = raw.strip_prefix(b"\"\"").or_else(|| raw.strip_prefix(b"''")).unwrap_or(raw);
+    if in_text && rest.iter().all(|byte| b",;)]}".contains(byte)) {
+        return true;
+    }
     let inner = values::unquoted(raw);
     let value = value.start.saturating_add(inner.start)..value.start.saturating_add(inner.end);
     if in_text && values::is_put_in(raw) {
@@ -56,7 +61,9 @@ pub(super) fn held(piece: &Piece<'_>, value: &Range<usize>, sort: Sort, marks: &
     }
     let skipped = match sort {
         Sort::Authorization => scheme_of(bytes),
-        Sort::Login => bytes.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1),
+        Sort::Login | Sort::Pair => {
+            bytes.iter().position(|byte| *byte == b':').map_or(0, |colon| colon + 1)
+        }
         _ => 0,
     };
     marks.put(piece, value.start.saturating_add(skipped)..value.end);
@@ -71,6 +78,11 @@ pub(super) fn scheme_of(value: &[u8]) -> usize {
 
 /// Everything that is found without knowing where the word stands.
 pub(super) fn flat(piece: &Piece<'_>, marks: &mut Marks) {
+    plain(piece, marks);
+    super::decoded::each(piece, marks, plain);
+}
+
+fn plain(piece: &Piece<'_>, marks: &mut Marks) {
     super::tokens::mark(piece, marks);
     super::urls::mark(piece, marks);
     super::pem::mark(piece, marks);

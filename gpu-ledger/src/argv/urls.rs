@@ -72,28 +72,15 @@ fn userinfo(piece: &Piece<'_>, host: Range<usize>, marks: &mut Marks) {
     }
 }
 
+/// Whether it stands before a colon and is no user.
+pub(super) fn is_scheme(name: &[u8]) -> bool {
+    const SCHEMES: &str =
+        "npm jsr mailto sip sips acct oci docker pkg github git ssh workspace patch file xmpp hf";
+    SCHEMES.split_ascii_whitespace().any(|known| known.as_bytes() == name)
+}
+
 /// `user:V@host` without a scheme, as proxies and database shells take it.
 pub(super) fn login_at_host(piece: &Piece<'_>, marks: &mut Marks) {
-    /// What stands before a colon and is no user.
-    const SCHEMES: &[&[u8]] = &[
-        b"npm",
-        b"jsr",
-        b"mailto",
-        b"sip",
-        b"sips",
-        b"acct",
-        b"oci",
-        b"docker",
-        b"pkg",
-        b"github",
-        b"git",
-        b"ssh",
-        b"workspace",
-        b"patch",
-        b"file",
-        b"xmpp",
-        b"hf",
-    ];
     let text = piece.text;
     of_oracle(piece, marks);
     let Some(colon) = text.iter().position(|byte| *byte == b':') else { return };
@@ -123,7 +110,7 @@ pub(super) fn login_at_host(piece: &Piece<'_>, marks: &mut Marks) {
     // `organisation/model:tag@revision` looks like it.
     let is_named = before.get(..begin).is_some_and(|path| path.ends_with(b"/"));
     let is_secret = !is_named || values::is_made(inner);
-    let is_login = is_plain && is_secret && !user.is_empty() && !SCHEMES.contains(&user);
+    let is_login = is_plain && is_secret && !user.is_empty() && !is_scheme(user);
     if is_host && is_over && !is_digest && is_login {
         marks.put(piece, password);
     }

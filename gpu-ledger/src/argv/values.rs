@@ -26,6 +26,17 @@ pub(super) fn says_nothing(value: &[u8]) -> bool {
         || value.iter().all(|byte| *byte == b'*')
         || enclosed(b"<", b">")
         || enclosed(b"{{", b"}}")
+        || is_format(value)
+}
+
+/// Whether something else is put in there: `%s`, `%5d`.
+fn is_format(value: &[u8]) -> bool {
+    match value {
+        [b'%', digits @ .., b's' | b'd' | b'r' | b'v' | b'q'] => {
+            digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
+    }
 }
 
 /// Whether it is a number that counts something.
@@ -193,6 +204,24 @@ pub(super) fn is_tangled(value: &[u8]) -> bool {
         && value.split(|byte| !byte.is_ascii_alphanumeric()).any(is_knot)
 }
 
+/// Whether it names a size, as `mixtral8x7b` and `gridworld8x8` do.
+pub(super) fn has_sizes(value: &[u8]) -> bool {
+    let mut threes = looked(value).windows(3);
+    threes.any(|three| matches!(three, [b'0'..=b'9', b'x', b'0'..=b'9']))
+}
+
+/// Whether signs stand among its letters and digits that no model, file, version or list has in its name: `Zq7#x9`.
+pub(super) fn is_unlike_names(value: &[u8]) -> bool {
+    const LEAST: usize = 6;
+    let value = looked(value);
+    let has = |of: fn(&u8) -> bool| value.iter().any(of);
+    value.len() >= LEAST
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && has(|byte| b"#$%^&*!+~?".contains(byte))
+        && !has(|byte| byte.is_ascii_whitespace() || b":@/,;<>[]{}()|".contains(byte))
+}
+
 /// Whether it is in groups of capitals and digits, as licences are: `A1B2-C3D4-E5F6`.
 pub(super) fn is_serial(value: &[u8]) -> bool {
     const GROUPS_MIN: usize = 3;
@@ -259,7 +288,7 @@ pub(super) fn longest_run(value: &[u8]) -> usize {
 }
 
 /// Whether a word is an option and no value: `--name`, `--name=value`, `-x`, `-name`, `-j8`. What else begins with a
-/// dash may be a password.
+/// dash may be a password, where one is expected: argparse takes no such value, getopt_long and Go's flags do.
 pub(super) fn is_option(word: &[u8]) -> bool {
     /// A longer word after one dash is no option that a program has.
     const ONE_DASH_MAX: usize = 16;
@@ -267,7 +296,9 @@ pub(super) fn is_option(word: &[u8]) -> bool {
     let name = |rest: &[u8], of_name: fn(&u8) -> bool| {
         let end = rest.iter().position(|byte| *byte == b'=').unwrap_or(rest.len());
         let name = rest.get(..end).unwrap_or_default();
-        name.first().is_some_and(u8::is_ascii_alphabetic) && name.iter().all(of_name)
+        name.first().is_some_and(u8::is_ascii_alphabetic)
+            && name.iter().all(of_name)
+            && !is_unlike_options(name)
     };
     match word {
         [b'-', b'-'] => true,
@@ -285,6 +316,21 @@ pub(super) fn is_option(word: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether no option is called so, though its bytes would do: separators behind each other or at the end, a long
+/// name with none, letters and digits that change places more often than in `x264opts` and `k8s`.
+fn is_unlike_options(name: &[u8]) -> bool {
+    const RUN_MAX: usize = 40;
+    const RUN_MIN: usize = 6;
+    const TURNS_MIN: usize = 3;
+    let is_separator = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
+    let is_tangled = |run: &[u8]| {
+        let turns = run.iter().zip(run.iter().skip(1));
+        let turns = turns.filter(|(one, next)| one.is_ascii_digit() != next.is_ascii_digit());
+        run.len() > RUN_MAX || run.len() >= RUN_MIN && turns.count() >= TURNS_MIN
+    };
+    name.split(is_separator).any(|run| run.is_empty() || is_tangled(run))
 }
 
 /// Without a pair of quotes around it; the place of what is left.

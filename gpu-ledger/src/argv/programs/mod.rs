@@ -3,6 +3,7 @@
 //! From their manuals. A word that is one of these programs' file name begins its options, wherever it stands: behind
 //! `env`, `sudo`, `docker exec` or `sh -c`.
 
+mod logins;
 mod places;
 mod rules;
 
@@ -48,6 +49,8 @@ pub(super) struct Context<'a> {
     /// Where the program stands.
     place: usize,
     is_over: bool,
+    /// A program was among the words that has a user or a `-u` of its own.
+    has_groups: bool,
 }
 
 impl<'a> Context<'a> {
@@ -57,11 +60,12 @@ impl<'a> Context<'a> {
         self.before = before.map_or(b"", |piece| piece.text);
         let name = piece.text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = name.strip_suffix(b".exe").unwrap_or(name);
+        self.has_groups |= logins::is_of_groups(name);
         // What a program is given may be named like one, and `open` is lftp's where a script begins with it.
         let is_program = self.runs_others() && (name != b"open" || place == 0);
         if is_known(name) && is_program {
-            let (under, before) = (Vec::new(), self.before);
-            *self = Self { program: name, under, before, place, is_over: false };
+            let (under, before, has_groups) = (Vec::new(), self.before, self.has_groups);
+            *self = Self { program: name, under, before, place, is_over: false, has_groups };
         } else if !piece.text.starts_with(b"-") {
             // Options of a program that runs another end where the other begins.
             let is_value = matches!(self.before, b"-P" | b"-f" | b"-d");

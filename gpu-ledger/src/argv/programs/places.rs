@@ -48,7 +48,8 @@ impl<'a> Context<'a> {
             (b"dotnet", [b"user-secrets", ..]) => after(b"set", 2),
             // activate-refresh-token ACCOUNT V
             (b"gcloud", _) => after(b"activate-refresh-token", 2),
-            (b"wpa_passphrase", _) => Some(1),
+            // SSID V, and USER V
+            (b"wpa_passphrase" | b"mega-login", _) => Some(1),
             // USER/V@DATABASE
             (program, _) if has(rules::ORACLE, program) => {
                 let login = plain().find(|piece| is_login(piece.text));

@@ -24,8 +24,8 @@ pub(super) type Rule = (&'static str, &'static str, &'static str, Takes);
 
 pub(super) const MYSQL: &str = "mysql mysqldump mysqladmin mysqlimport mysqlcheck mysqlshow mysqlsh mysqlslap mysqlbinlog mariadb \
     mariadb-dump mariadb-admin mycli xtrabackup mariabackup";
-const REGISTRIES: &str =
-    "docker podman nerdctl buildah skopeo oras crane helm oc cf az argocd regctl ibmcloud";
+const REGISTRIES: &str = "docker podman nerdctl buildah skopeo oras crane helm oc cf az argocd regctl ibmcloud apptainer \
+    singularity";
 const CURL: &str = "curl curlie";
 const OPENSSL: &str = "openssl";
 const REDIS: &str = "redis-cli redis-benchmark valkey-cli keydb-cli";
@@ -56,10 +56,13 @@ pub(super) const RULES: &[Rule] = &[
     (CURL, "", "--cert", After(b':')),
     (CURL, "", "--proxy-cert", After(b':')),
     (CURL, "", "-b", After(b'=')),
+    ("http https httpie xh xhs", "bearer", "-a", Value),
     ("http https httpie xh xhs hey", "", "-a", Login),
     ("ab", "", "-A", Login),
     ("ab", "", "-P", Login),
     ("etcdctl", "", "--user", Login),
+    ("hf huggingface-cli", "jobs", "--secrets", After(b'=')),
+    ("hf huggingface-cli", "jobs", "-s", After(b'=')),
     ("ttyd gotty", "", "-c", Login),
     ("transmission-remote", "", "-n", Login),
     (OPENSSL, "", "-K", Value),
@@ -216,7 +219,8 @@ pub(super) const SETTINGS: &str =
 pub(super) const ASKING: &str =
     "psql pg_dump pg_restore createdb dropdb createuser pg_basebackup pg_dumpall pgbench";
 /// Programs with rules of their own, and some that end another's options.
-pub(super) const OTHERS: &str = "ssh rsync scp ffmpeg mc mcli b2 rabbitmqctl wpa_passphrase htpasswd htdbm steamcmd steamcmd.sh dotnet mkpasswd filebrowser";
+pub(super) const OTHERS: &str = "ssh rsync scp ffmpeg mc mcli b2 rabbitmqctl wpa_passphrase htpasswd htdbm steamcmd steamcmd.sh dotnet mkpasswd filebrowser \
+    mega-login";
 /// Programs of Oracle's, which take `user/password@database`.
 pub(super) const ORACLE: &str = "sqlplus sqlplus64 sqlcl expdp impdp sqlldr rman";
 /// Programs among these that run another, and words behind which the others do.

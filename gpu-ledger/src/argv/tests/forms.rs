@@ -53,6 +53,14 @@ fn a_secret_goes_and_everything_around_it_stays_byte_for_byte() {
         ("a|--hf|made0q7wz3x8v5n1k4m2p9r", "a|--hf|[redacted]"),
         ("a|--license-key|A1B2-C3D4-E5F6", "a|--license-key|[redacted]"),
         ("a|--public-license-key|A1B2-C3D4-E5F6", "a|--public-license-key|A1B2-C3D4-E5F6"),
+        ("llama-server|-hft|V0|-hff|m.gguf", "llama-server|-hft|[redacted]|-hff|m.gguf"),
+        ("local-ai|run|--p2ptoken|V0|--p2p", "local-ai|run|--p2ptoken|[redacted]|--p2p"),
+        ("mpiexec|-genv|HF_TOKEN|V0|-n|2", "mpiexec|-genv|HF_TOKEN|[redacted]|-n|2"),
+        ("hf|jobs|run|--secrets|HF_TOKEN=V0|i", "hf|jobs|run|--secrets|HF_TOKEN=[redacted]|i"),
+        (
+            "a|--use_auth_token|True|--use_auth_token|a/b",
+            "a|--use_auth_token|True|--use_auth_token|a/b",
+        ),
         ("a|--gradio-auth|u:p,u2:p2", "a|--gradio-auth|u:[redacted]"),
         ("a|--auth|u:p|u2:p2|h:80", "a|--auth|u:[redacted]|u2:[redacted]|h:80"),
         ("gunicorn|--auth|u:p|app:main", "gunicorn|--auth|u:[redacted]|app:main"),
@@ -126,6 +134,167 @@ fn a_secret_goes_out_of_code_lists_and_scripts_and_nothing_else_does() {
     ];
     for (line, wanted) in cases {
         assert_eq!(kept(line, false), wanted);
+    }
+}
+
+/// A line that holds no secret.
+const fn unchanged(line: &str) -> (&str, &str) {
+    (line, line)
+}
+
+/// argparse and getopt_long take a beginning that no other option has.
+#[test]
+fn an_option_that_is_cut_short_is_one_where_no_other_goes_on_from_it() {
+    let cases = [
+        ("a|--passw|V0|--passwo=V1", "a|--passw|[redacted]|--passwo=[redacted]"),
+        (
+            "a|--passphr|V0|--secr|V1|--creden|V2",
+            "a|--passphr|[redacted]|--secr|[redacted]|--creden|[redacted]",
+        ),
+        (
+            "a|--api-k|V0|--api_ke=V1|--apik|V2",
+            "a|--api-k|[redacted]|--api_ke=[redacted]|--apik|[redacted]",
+        ),
+        ("a|--access-tok|V0|--client-sec|V1", "a|--access-tok|[redacted]|--client-sec|[redacted]"),
+        ("a|--tok|made9q8y7z6w|--tok|Zq7#x9", "a|--tok|[redacted]|--tok|[redacted]"),
+        unchanged("a|--tok|gpt2|--tok|cl100k_base|--tok|mixtral8x7b|--tok|a/b|--to|made9q8y7z6w"),
+        unchanged(
+            "a|--pas|x1y2z3|--passt|x1y2z3|--sec|x1y2z3|--ke|x1y2z3|--api|x1y2z3|--author|x1y2z3",
+        ),
+        unchanged("a|--auth-t|basic|--access-t|read|--hf-t|q8_0|--top-k|40|--max-tok|4096"),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
+}
+
+#[test]
+fn a_word_with_dashes_is_a_value_where_no_option_is_called_so() {
+    let cases = [
+        ("a|--password|--h0nt3r2|--n", "a|--password|[redacted]|--n"),
+        ("a|--password|--hun#ter|--n", "a|--password|[redacted]|--n"),
+        ("a|--token|--foo--bar", "a|--token|[redacted]"),
+        ("docker|login|-p|--9abc|h", "docker|login|-p|[redacted]|h"),
+        ("a|--password=--hunter|b", "a|--password=[redacted]|b"),
+        unchanged(
+            "a|--password|--hunter2|--token|--http2|--api-key|--x264opts|--token|--ServerApp.port=1",
+        ),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
+}
+
+#[test]
+fn names_in_other_bytes_are_read_in_plain() {
+    let cases = [
+        ("c|h?access%5Ftoken=V&n=1", "c|h?access%5Ftoken=[redacted]&n=1"),
+        ("c|h?access%255Ftoken=V&n=1", "c|h?access%255Ftoken=[redacted]&n=1"),
+        (
+            "c|h?next=https%3A%2F%2Fbob%3AV%40i%2F&n=1",
+            "c|h?next=https%3A%2F%2Fbob%3A[redacted]%40i%2F&n=1",
+        ),
+        (r#"c|{"\u0074oken": "V", "n": 1}"#, r#"c|{"\u0074oken": "[redacted]", "n": 1}"#),
+        (
+            r#"sh|-c|a --"token" V --to\ken W b"#,
+            r#"sh|-c|a --"token" [redacted] --to\ken [redacted] b"#,
+        ),
+        ("sh|-c|a $'--token' V --n $'W' b", "sh|-c|a $'--token' [redacted] --n $'W' b"),
+        (r#"sh|-c|HF_TOK""EN=V a --'n' 1"#, r#"sh|-c|HF_TOK""EN=[redacted] a --'n' 1"#),
+        ("a|--пароль|V|--n|1", "a|--пароль|[redacted]|--n|1"),
+        (r#"a|{"contraseña": "V", "n": 1}"#, r#"a|{"contraseña": "[redacted]", "n": 1}"#),
+        (
+            "a|--mot-de-passe|V|--api-schlüssel=W|--passe|3",
+            "a|--mot-de-passe|[redacted]|--api-schlüssel=[redacted]|--passe|3",
+        ),
+        unchanged("c|h?max%5Ftokens=512&n=50%25|--schlüssel|a1b2c3|--clave|a1b2c3"),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
+}
+
+#[test]
+fn code_gives_several_values_to_several_names() {
+    let cases = [
+        ("p|user, password = 'bob', 'V'; f()", "p|user, password = 'bob', '[redacted]'; f()"),
+        (
+            "p|(user, password, n) = ('bob', 'V', 3)",
+            "p|(user, password, n) = ('bob', '[redacted]', 3)",
+        ),
+        (
+            "n|const [user, password] = [f('a,b'), 'V']",
+            "n|const [user, password] = [f('a,b'), '[redacted]']",
+        ),
+        (
+            "m|INSERT INTO u (name, password) VALUES ('bob', 'V')",
+            "m|INSERT INTO u (name, password) VALUES ('bob', '[redacted]')",
+        ),
+        (
+            "p|t = os.getenv('HF_TOKEN', 'V'); n = os.getenv('N', 'W')",
+            "p|t = os.getenv('HF_TOKEN', '[redacted]'); n = os.getenv('N', 'W')",
+        ),
+        (
+            "p|a('--token', default='V'); a('--n', default='W')",
+            "p|a('--token', default='[redacted]'); a('--n', default='W')",
+        ),
+        ("p|x = 1; password = 'a' 'V'", "p|x = 1; password = '[redacted]' '[redacted]'"),
+        ("p|x = 1; password = y or 'V'", "p|x = 1; password = [redacted] or '[redacted]'"),
+        unchanged("p|loss, tokens = f(x), 'abc'; def g(user, password): return 'W'"),
+        unchanged(r#"p|connect(password="", user="bob")"#),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
+}
+
+#[test]
+fn a_login_goes_and_a_group_stays() {
+    let cases = [
+        ("a|-u|bob:hunter2|h", "a|-u|bob:[redacted]|h"),
+        ("a|-ubob:hunter2|--user=eve:x1", "a|-ubob:[redacted]|--user=eve:[redacted]"),
+        ("a|--auth=u:p1|u2:p2|h:80", "a|--auth=u:[redacted]|u2:[redacted]|h:80"),
+        ("sh|-c|a -u bob:hunter2 -u $N:$P h", "sh|-c|a -u bob:[redacted] -u $N:$P h"),
+        unchanged("docker|run|-u|app:staff2x|--user=app:staff2x|x"),
+        unchanged(
+            "a|-u|1000:1000|-u|localhost:8001|-u|bob:staff|-u|org/m:t1x|--run-as-user|app:staff2x",
+        ),
+        unchanged("python|-u|app:main2x"),
+    ];
+    for (line, wanted) in cases {
+        assert_eq!(kept(line, false), wanted);
+    }
+}
+
+/// What a script writes to where secrets are.
+#[test]
+fn what_is_written_for_a_secret_goes() {
+    let cases = [
+        ("printf %s V > /run/token; a b", "printf %s [redacted] > /run/token; a b"),
+        (
+            "echo V | sudo tee -a /run/secret > /dev/null",
+            "echo [redacted] | sudo tee -a /run/secret > /dev/null",
+        ),
+        (
+            "echo V 2>/dev/null | tr -d x | docker login --password-stdin h",
+            "echo [redacted] 2>/dev/null | tr -d x | docker login --password-stdin h",
+        ),
+        ("cat <<E > /run/secrets/x\nV\nE\na b", "cat <<E > /run/secrets/x\n[redacted]\nE\na b"),
+        (
+            "echo logging in; gh auth login --with-token < /run/token",
+            "echo logging in; gh auth login --with-token < /run/token",
+        ),
+        (
+            "echo a > tokens.txt; echo 42 > /run/token; echo a > token.log",
+            "echo a > tokens.txt; echo 42 > /run/token; echo a > token.log",
+        ),
+        ("printf %s \"$HF_TOKEN\" > /run/token", "printf %s \"$HF_TOKEN\" > /run/token"),
+    ];
+    for (line, wanted) in cases {
+        let redacted = redact(&[b"sh\0-c\0", line.as_bytes()].concat(), false);
+        let shown = redacted
+            .map_or_else(|| format!("sh\0-c\0{line}"), |bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(shown, format!("sh\0-c\0{wanted}"));
     }
 }
 

@@ -11,7 +11,49 @@ const PARTS: &str = r#"--password -p mysql curl -u sshpass = : _ 0 0 0 " ' \ { }
     --password-stdin openssl -pass pass: --api-keys htpasswd -b key ? ~ Q 8 # login( env -e Cookie:_ x --
     $( ${ ` += => == || .= + b' """ ''' tokens: auth {"tokens":[ --pin= --salt --cookie session= os.environ[" "] ") "}
     <<< <<E read_ -o ProxyCommand= sshpass_-p_ bot123456: rtmp:// /hooks/ bob:x1y2z3w4@h sqlplus /u smbclient -U % send_
-    assword set_ setenv_ setdefault(" ", str( \_ - _-_ := ?? or_ secret,data= 482913 hunter2"#;
+    assword set_ setenv_ setdefault(" ", str( \_ - _-_ := ?? or_ secret,data= 482913 hunter2 --passw --tok --api-k -hft
+    %5F %3D %255F %3A%2F%2F access%5Ftoken= \u0074oken \u002 % --"token"_ --to\ken_ $' user,_password_=_ 'bob',_ VALUES_(
+    default= os.getenv(' ',_' _else_' -u_ --user bob:x1y2 docker printf_%s_ _>_/run/token _|_tee_/run/secret cat_>_/run/pw
+    --пароль 密码= contraseña --motdepasse --mdp pop('"#;
+
+/// Options with their values, and words without, that look like what is redacted.
+const INNOCENT: &[&str] = &[
+    "--max-tokens 512",
+    "--max-toke 512",
+    "--tokenizer gpt2x1y2",
+    "--tok cl100k_base",
+    "--tok mixtral8x7b",
+    "--token-budget 4096",
+    "--keys 128",
+    "--key 128",
+    "--passes 3",
+    "--pas 3",
+    "--passthrough q1w2e3",
+    "--author bob",
+    "--auth-type basic",
+    "--to q1w2e3r4t5y6",
+    "--top-k 40",
+    "--sec 30",
+    "--section q1w2e3r4",
+    "--api-kwargs x1",
+    "--api-version 2024-02-01",
+    "--num-key-value-heads 8",
+    "--kv-cache-dtype fp8_e5m2",
+    "-hf ggml-org/gemma-3-1b-it-GGUF:Q4_K_M",
+    "-u 1000:1000",
+    "--user bob:staff",
+    "-u localhost:8001",
+    "--wort q1w2e3r4",
+    "--clave columna1",
+    "--mdp gridworld8x8",
+    "--parallel 4",
+    "--eos-token </s>",
+    "--pin 17",
+    "--seed 42",
+    "model.gguf",
+    "--http2",
+    "--ipv4",
+];
 
 /// Such bytes, and some that are no text, glued together at random.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
@@ -82,6 +124,16 @@ proptest! {
         prop_assert_eq!(redacted(&once, is_cut), once);
     }
 
+    /// Whatever stands beside them, options and values that are for no secret stay as they are.
+    #[test]
+    fn innocent_words_stay_as_they_are(words in prop::collection::vec(prop::sample::select(INNOCENT), 0..12)) {
+        let line = words.join("\0").replace(' ', "\0");
+        prop_assert_eq!(redact(line.as_bytes(), false), None, "{}", line);
+        // The same as a script.
+        let script = format!("sh\0-c\0exec python3 serve.py {}", words.join(" "));
+        prop_assert_eq!(redact(script.as_bytes(), false), None, "{}", script);
+    }
+
     /// The short way of a plain word is a short way and no other.
     #[test]
     fn a_plain_word_by_itself_is_as_in_a_list(
@@ -127,11 +179,27 @@ fn a_word_full_of_beginnings_comes_to_its_end() {
         "ProxyCommand=sshpass -p a ",
         "-----BEGIN PRIVATE KEY-----",
     ];
-    for beginning in beginnings {
-        let word = beginning.repeat(LENGTH / beginning.len());
+    // Looked at in two ways and more.
+    let encoded = [
+        "a,token,",
+        "token,a='b\\'",
+        "password = x or '\\",
+        "access%255Ftoken%253D",
+        "\\u0074oken=",
+        "--to\"k\"en a\\ 'b c' ",
+        "echo a | ",
+        "cat > /run/token <<E ",
+        "login;",
+        "-u a:b1 ",
+        "密码=",
+        "passw%",
+    ];
+    let long = beginnings.into_iter().map(|beginning| (beginning, LENGTH));
+    for (beginning, length) in long.chain(encoded.map(|beginning| (beginning, LENGTH / 8))) {
+        let word = beginning.repeat(length / beginning.len());
         let stored = redact(word.as_bytes(), false).unwrap_or(word.into_bytes());
         // Nothing is made longer than a mark for each word of a beginning, of which the shortest has two.
-        assert!(stored.len() <= LENGTH * 5 / 2, "{beginning:?} became {} bytes", stored.len());
+        assert!(stored.len() <= length * 5 / 2, "{beginning:?} became {} bytes", stored.len());
     }
 }
 
