@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use super::moments::second;
 use super::{LINES_SHOWN_MAX, WIDE_NAME_WIDTH, name_cell, short, write_more, write_wrapped};
 use crate::bill::report::{Account, MemoryGpu, MemoryLine, Report};
 use crate::memory::ByteMs;
@@ -48,7 +49,7 @@ fn write_gpu(page: &mut String, report: &Report, gpu: &MemoryGpu) -> fmt::Result
         sum("- listed beyond what is used", gpu.excess)?;
     }
     sum(if is_part { "used by all" } else { "= used" }, gpu.used)?;
-    write_wrapped(page, &sizes(gpu))
+    write_wrapped(page, &sizes(report, gpu))
 }
 
 /// As the line of the bill is called that it stands beside.
@@ -58,10 +59,10 @@ fn title(report: &Report, line: &MemoryLine) -> String {
 }
 
 /// How it was sampled, and what of the period has no figure.
-fn sizes(gpu: &MemoryGpu) -> String {
+fn sizes(report: &Report, gpu: &MemoryGpu) -> String {
     let mut words = format!("known for {}", gpu.covered_ms);
     if let Some(until) = &gpu.known_until {
-        let _ = write!(words, ", up to {until}");
+        let _ = write!(words, ", up to {}", second(report, until));
     }
     if let (Some(period), Some(cap)) = (gpu.period_ms, gpu.cap_ms) {
         let _ = write!(words, "; every {period} ms, no sample older than {cap} ms");
