@@ -14,6 +14,8 @@
 mod made;
 #[path = "rules/replayed.rs"]
 mod replayed;
+#[path = "rules/unheard.rs"]
+mod unheard;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -261,6 +263,20 @@ fn the_nearest_rules_come_first_and_those_that_nobody_can_decide_last() {
     assert_eq!((listed, &report["failed_more"]), (100, &50.into()));
     let said = rules(&["test", "--rules", many.name(), "--program", "web"]);
     assert!(text(&said.stdout).ends_with("  and 142 more rules\n"), "{said:?}");
+}
+
+#[test]
+fn an_account_that_is_called_like_a_word_of_ours_is_quoted_as_on_a_bill() {
+    let rule = "[[rule]]\naccount = \"${p}\"\nprogram = { regex = '(?P<p>dis.*)' }\n";
+    let file = File::of(rule);
+    for (program, status) in [("unattributed", 2), ("event-lost", 2), ("disputed", 0)] {
+        let words = ["--rules", file.name(), "--program", program];
+        assert_eq!(tested(&words).0["account"], format!("\"{program}\""));
+        let output = rules(&[&["test"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let said = text(&output.stdout);
+        assert!(said.starts_with(&format!("\"{program}\": ")), "{said}");
+    }
 }
 
 #[test]

@@ -54,6 +54,27 @@ pub fn gpu_called(word: &str, known: &[(Option<u32>, GpuUuid)]) -> Result<GpuUui
     }
 }
 
+/// Digits of a UUID of which no product's name is made alone (`A100` has four).
+const HEX_DIGITS_MIN: usize = 8;
+
+/// Why a text that was written where a GPU's index, its UUID from `GPU-` on or its product's name may stand is none of
+/// them, and what to write: a UUID without its beginning, or a place on the bus. `None` where it may be one.
+#[must_use]
+pub fn no_gpu_name(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_of = |more: &[char]| text.chars().all(|c| c.is_ascii_hexdigit() || more.contains(&c));
+    let digits = text.chars().filter(char::is_ascii_hexdigit).count();
+    let remedy = "nvidia-smi -L shows names and UUIDs";
+    if text.contains(':') && is_of(&[':', '.']) {
+        let what =
+            "is no place on the bus, as that may be another GPU's tomorrow; write its name or UUID";
+        return Some(format!("{what}: {remedy}"));
+    }
+    let is_number = text.chars().all(|c| c.is_ascii_digit()) && text.parse::<u32>().is_ok();
+    let is_uuid = is_of(&['-']) && digits >= HEX_DIGITS_MIN && !is_number;
+    is_uuid.then(|| format!("has GPU- before the digits of a UUID; write \"GPU-{text}\": {remedy}"))
+}
+
 /// `a, b, c and 7 more`; `none` of nothing.
 #[must_use]
 pub fn listed(names: impl Iterator<Item = String>) -> String {

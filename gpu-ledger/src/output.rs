@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::escape::escape;
 use crate::journal::store::is_of_a_journal;
@@ -112,7 +113,7 @@ impl Output {
     /// Writes the whole report. A reader that closed its end has seen enough: no error.
     pub(crate) fn write(mut self, page: &str) -> Result<(), OutputError> {
         match &mut self {
-            Self::Stdout => stream(&mut io::stdout().lock(), page),
+            Self::Stdout => to_stdout(page).map_err(OutputError::Stream),
             Self::Stderr => stream(&mut io::stderr().lock(), page),
             Self::Stream { path, file } => {
                 let written = pipe_closed_is_fine(file.write_all(page.as_bytes()));
@@ -161,6 +162,28 @@ fn pipe_closed_is_fine(written: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
+}
+
+/// Stdout was closed when this process began, and is something else now.
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that stdout leads nowhere.
+pub(crate) fn stdout_is_closed() {
+    STDOUT_IS_CLOSED.store(true, Ordering::Relaxed);
+}
+
+/// Stdout, where there is one.
+pub(crate) fn stdout() -> io::Result<io::StdoutLock<'static>> {
+    if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(io::Error::other("stdout is closed"));
+    }
+    Ok(io::stdout().lock())
+}
+
+/// Writes a page to stdout. Whoever reads only its beginning has had enough: no error.
+pub(crate) fn to_stdout(page: &str) -> io::Result<()> {
+    let mut stdout = stdout()?;
+    pipe_closed_is_fine(stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// A line of ours on stderr, beside whatever the command writes there.

@@ -144,6 +144,9 @@ closed_list! {
         SettledWhileAlive = "settled-while-alive",
         /// The process held the GPU before accounting began: the row starts late.
         StartedBeforeAccounting = "started-before-accounting",
+        /// Its process was moved to another job, pod, container or unit after it had opened a GPU (where opens are
+        /// not watched: after its last exec); the whole of it stands where it was last.
+        CgroupMoved = "cgroup-moved",
     }
 }
 

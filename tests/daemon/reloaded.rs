@@ -138,3 +138,75 @@ fn rules_and_cmdline_that_do_not_fit_each_other_both_stay_and_one_line_says_so()
     has("gpu_ledger_reloads_total{outcome=\"refused\"} 2");
     daemon.stop();
 }
+
+/// Rules that take seconds to be read hold up nobody: who asks is answered, what was in force stays so until they are
+/// read, and the file that lies there last is the one that counts.
+#[test]
+fn rules_that_take_long_to_be_read_hold_up_nobody_and_the_last_file_wins() {
+    if !can_trace("rules_that_take_long_to_be_read_hold_up_nobody_and_the_last_file_wins") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let rules = sim.folder().join("rules.toml");
+    let rule = |account: &str| format!("[[rule]]\naccount = \"{account}\"\nprogram = \"nvsim\"\n");
+    std::fs::write(&rules, rule("first")).unwrap();
+    let daemon = Setup::on(&sim).config(&format!("rules = {rules:?}\n")).start();
+    let before = status(&sim);
+    assert_eq!(before["reloading_since"], Value::Null);
+    // Each is compiled, and held against the others.
+    let many = |n: usize| {
+        let (low, high) = (1 + n % 100, 1 + n / 100);
+        format!(
+            "[[rule]]\naccount = \"a{n}\"\nargv = {{ regex = '[a-z]{{{low}}}[0-9]{{{high}}}' }}\n"
+        )
+    };
+    std::fs::write(&rules, (0..10_000).map(many).collect::<String>()).unwrap();
+    daemon.signal(rustix::process::Signal::HUP);
+    let during =
+        poll("it reads", || Some(status(&sim)).filter(|now| now["reloading_since"].is_string()));
+    assert_eq!(during["rules"], before["rules"], "what was in force is");
+    let said = text(&ledger(&sim, &["status"]).stdout);
+    sim.work("--ms 5").wait();
+    daemon.until_booked(1);
+    std::fs::write(&rules, rule("last")).unwrap();
+    daemon.signal(rustix::process::Signal::HUP);
+    let last = gpu_ledger::journal::chain::sha256(rule("last").as_bytes()).to_string();
+    let taken = poll("the last one", || {
+        Some(status(&sim))
+            .filter(|now| now["rules"]["sha256"] == *last && now["reloading_since"].is_null())
+    });
+    assert_eq!(taken["reload_refused"], Value::Null);
+    assert!(said.contains("  RELOADING since 20"), "{said}");
+    sim.work("--ms 5").wait();
+    daemon.until_booked(2);
+    let state = daemon.state().to_path_buf();
+    daemon.stop();
+    let books = Books::of(&journal(&state));
+    let accounts: Vec<String> = books.settled.iter().map(|one| one.account.to_string()).collect();
+    assert_eq!(accounts, ["first", "last"]);
+}
+
+/// A request that comes before anybody listens is put off, and ends nothing.
+#[test]
+fn a_hangup_in_the_first_moments_is_heard_later() {
+    if !can_trace("a_hangup_in_the_first_moments_is_heard_later") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let rules = sim.folder().join("rules.toml");
+    // So many that it reads for a while before it listens.
+    let one = |n: usize| format!("[[rule]]\naccount = \"a\"\nargv = {{ regex = 'a{n}[0-9]+' }}\n");
+    std::fs::write(&rules, (0..20_000).map(one).collect::<String>()).unwrap();
+    let mut daemon = Setup::on(&sim).config(&format!("rules = {rules:?}\n")).spawn();
+    // SIGHUP is 1, the lowest bit; the words before it run in the same process.
+    let status = format!("/proc/{}/status", daemon.pid());
+    poll("it puts off SIGHUP", || {
+        let status = std::fs::read_to_string(&status).ok()?;
+        let held = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?.trim().to_owned();
+        (u64::from_str_radix(&held, 16).ok()? & 1 == 1).then_some(())
+    });
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_told("READY=1");
+    daemon.until_logged("nothing in it changed");
+    daemon.stop();
+}

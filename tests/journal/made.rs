@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes as RawBytes;
 use gpu_ledger::accounting::{Busy, BusySource, Row, Window};
-use gpu_ledger::argv::{CmdlineMode, Stored, stored};
+use gpu_ledger::argv::{CmdlineMode, Stored, stored, stored_file};
 use gpu_ledger::clock::Stamp;
 use gpu_ledger::coverage::Gap;
 use gpu_ledger::identity::{Basis, User};
@@ -182,7 +182,7 @@ fn identity(
         fit: Fit::Contains,
         basis: Basis::Exec,
         image_since: BootNs(6),
-        filename: RawBytes::from_static(b"/usr/bin/python3"),
+        filename: stored_file(b"/usr/bin/python3", mode).into_owned().into(),
         exe: Some((8, 9)),
         argv: ArgvEvidence {
             commitment,

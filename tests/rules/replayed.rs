@@ -17,7 +17,7 @@ const STEP_MS: u64 = 10_000;
 const JOBS: u32 = 40;
 
 /// Jobs one after another, the last two without a name and in doubt.
-fn filled(folder: &Path) {
+pub(crate) fn filled(folder: &Path) {
     let (mut store, _) = Store::open(&StateDir::at(folder)).unwrap();
     let key = store.commitment_key().clone();
     let jobs = (1..=JOBS).map(|pid| {
@@ -115,6 +115,7 @@ fn what_is_not_stored_of_arguments_makes_not_known_what_rules_on_them_would_have
     assert_eq!(without("argv = { prefix = \"--run=\" }"), (3, 2, 2));
     assert_eq!(without("command_line = { regex = '.*' }"), (3, 2, 2));
     assert_eq!(without("model = \"llama\""), (3, 2, 0));
+    assert_eq!(without("exe = { suffix = \"/python3\" }"), (1, 2, 4));
     // The program is in every entry, whatever is stored of arguments.
     assert_eq!(without("program = \"train.py\""), (0, 0, 5));
     let file = File::of("[[rule]]\naccount = \"a\"\nmodel = \"llama\"\n");

@@ -14,6 +14,12 @@ use crate::unit::{Ms, WallUs};
 /// Accounts that the daemon's line names: it is written after every transaction, and users make names.
 pub const LOGGED_ACCOUNTS_MAX: usize = 20;
 
+/// Accounts that the daemon keeps a sum of each for; what those that came later held is one sum. Users make names, a
+/// job has one of its own, and the daemon runs for months.
+pub const LOGGED_NAMES_MAX: usize = 10_000;
+/// What that one is called, as on the meters.
+const OTHER: &str = "other";
+
 /// A line of a bill: its name, and what gave it that where it is an account.
 pub type Named = (String, Option<NamedBy>);
 
@@ -21,14 +27,29 @@ pub type Named = (String, Option<NamedBy>);
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     accounts: BTreeMap<Named, u128>,
+    /// So many of them have a sum of their own; `None`: all.
+    names_max: Option<usize>,
+    /// Of those that have none.
+    other: u128,
     unattributed: u128,
     disputed: u128,
 }
 
 impl Totals {
+    /// Those of the daemon's line: of the first [`LOGGED_NAMES_MAX`] accounts each, and of all others together.
+    #[must_use]
+    pub fn logged() -> Self {
+        Self { names_max: Some(LOGGED_NAMES_MAX), ..Self::default() }
+    }
+
     /// A settlement of this account was booked.
     pub fn add(&mut self, account: Named, held: Ms) {
-        let sum = self.accounts.entry(account).or_default();
+        let is_full = self.names_max.is_some_and(|most| self.accounts.len() >= most);
+        let sum = match self.accounts.get_mut(&account) {
+            Some(sum) => sum,
+            None if is_full => &mut self.other,
+            None => self.accounts.entry(account).or_default(),
+        };
         *sum = sum.saturating_add(u128::from(held.0));
     }
 
@@ -52,7 +73,7 @@ pub fn journal_line(at: WallUs, totals: &Totals) -> String {
 }
 
 /// The same with the largest [`LOGGED_ACCOUNTS_MAX`] accounts alone, and before the total the sum of the others as one
-/// word and figure: `(34-more) 1204`.
+/// word and figure: `(34-more) 1204`. Accounts without a sum of their own are not among those: `other 77`.
 #[must_use]
 pub fn logged_line(at: WallUs, totals: &Totals) -> String {
     line(at, totals, LOGGED_ACCOUNTS_MAX)
@@ -78,6 +99,9 @@ fn line(at: WallUs, totals: &Totals, accounts_max: usize) -> String {
     if !folded.is_empty() {
         let sum = folded.iter().fold(0_u128, |sum, (_, held_ms)| sum.saturating_add(*held_ms));
         figures.push((more_accounts(folded.len()), sum));
+    }
+    if totals.other > 0 {
+        figures.push((OTHER.to_owned(), totals.other));
     }
     let total = figures.iter().fold(0_u128, |sum, (_, held_ms)| sum.saturating_add(*held_ms));
     let mut line = format!("{} gpu-ledger:", seconds(at));
@@ -164,6 +188,29 @@ mod tests {
         let folded: u64 = (21..=110).map(|number| 1_000 - number).sum();
         let (_, total) = whole.split_once(" TOTAL ").unwrap();
         assert_eq!(rest, format!("(90-more) {folded} TOTAL {total}"));
+    }
+
+    #[test]
+    fn names_without_end_take_bounded_room_and_no_sum_is_wrong() {
+        let mut totals = Totals::logged();
+        let names = LOGGED_NAMES_MAX + 500;
+        for name in 0..names {
+            totals.add((format!("job {name:06}"), None), Ms(2));
+            totals.add(("\"other\"".to_owned(), None), Ms(1));
+        }
+        // Whoever has a sum keeps it.
+        totals.add(("job 000003".to_owned(), None), Ms(1_000));
+        assert_eq!((totals.accounts.len(), totals.other), (LOGGED_NAMES_MAX, 2 * 501));
+        let line = logged_line(AT, &totals);
+        assert!(line.contains(&format!(" \"other\" {names} job\\x20000003 1002 ")), "{line}");
+        let more = LOGGED_NAMES_MAX - LOGGED_ACCOUNTS_MAX;
+        let total = 3 * names + 1_000;
+        let end = format!(" ({more}-more) {} other 1002 TOTAL {total}", 2 * more);
+        assert!(line.ends_with(&end), "{line}");
+        // A bill has every one.
+        let mut whole = Totals::default();
+        (0..names).for_each(|name| whole.add((name.to_string(), None), Ms(1)));
+        assert_eq!(whole.accounts.len(), names);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub use by::{By, LineKey, LineName};
 pub use called::{Called, Standing};
 pub use chosen::chosen_gpus;
 pub use ledger::Ledger;
-pub use line::{LOGGED_ACCOUNTS_MAX, Named, Totals, journal_line, logged_line};
+pub use line::{LOGGED_ACCOUNTS_MAX, LOGGED_NAMES_MAX, Named, Totals, journal_line, logged_line};
 pub use lines::{
     AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, StartPlace,
     UnattributedLine, bill, booked, dispute_of,

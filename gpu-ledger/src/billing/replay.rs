@@ -75,7 +75,7 @@ pub struct Replay {
     /// Settlements read that stand as they are booked, since their evidence is not in the journal any more.
     pub without_evidence: u64,
     /// Settlements read of which not all is stored, or not any more, that a rule looks at of arguments: they themselves,
-    /// or the model that they name.
+    /// the model that they name, or the file that was executed.
     pub without_argv: u64,
     /// Settlements read from before entries said how much of their arguments was kept, where a rule looks at arguments:
     /// what it saw then may be other than what it is shown.
@@ -290,8 +290,9 @@ impl Replaying<'_> {
         let had_model = label_of(&figures.labels, Label::Model).is_some();
         let misses_model =
             self.rules.uses_model() && !had_model && !was_searched(&identity.argv, kept.as_ref());
+        let misses_exe = self.rules.looks_at_exe() && identity.filename.is_empty();
         let unseen = &mut self.unseen;
-        if misses_argv || misses_model {
+        if misses_argv || misses_model || misses_exe {
             unseen.argv = unseen.argv.saturating_add(1);
         } else if uses_argv && kept.as_ref().is_some_and(|kept| kept.mode.is_none()) {
             unseen.argv_of_unknown_mode = unseen.argv_of_unknown_mode.saturating_add(1);

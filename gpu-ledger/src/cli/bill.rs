@@ -34,7 +34,8 @@ a bill on which nothing is, passes.\n\
 overlap where processes did. A blank within a name is written \\x20, a byte that is not printable \\xHH, a \
 backslash \\\\; an account called like a word of ours (unattributed, TOTAL) is quoted.\n\
 Flags of a settlement: below-1ms (held for less than a millisecond), settled-while-alive (its process closed \
-the GPU and lived on), started-before-accounting (it held the GPU earlier too, which no row tells).\n\
+the GPU and lived on), started-before-accounting (it held the GPU earlier too, which no row tells), cgroup-moved (its \
+process was moved to another job, pod, container or unit after it had opened a GPU, and all of it stands there).\n\
 Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
 without a name, or was not seen, 64 usage.";
 

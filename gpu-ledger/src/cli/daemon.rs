@@ -11,7 +11,7 @@ use crate::daemon::{self, DaemonOptions, LogFilter};
 const AFTER_HELP: &str = "SIGTERM and SIGINT end it in order, SIGHUP has it read its configuration again.\n\
 After every transaction that booked something stderr has one line beside the log, `TIME gpu-ledger: ACCOUNT MS \
 ACCOUNT MS TOTAL MS`: all that was ever booked, as `gpu-ledger bill --format line` has it but for the accounts after the 20 largest, which are \
-one sum, `(34-more) MS`, and but for rows that were disputed after they were booked, which only the bill moves off their account.\n\
+one sum, `(34-more) MS`, and for those that came after the first 10,000, which are `other MS`, and but for rows that were disputed after they were booked, which only the bill moves off their account.\n\
 Exit status: 0 ended in order, 1 failed, 64 usage.";
 
 #[derive(Args, Debug)]

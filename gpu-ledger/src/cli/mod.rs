@@ -33,8 +33,9 @@ use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::calling::NoSuchGpu;
 use crate::clock::Clock;
-use crate::daemon::LogFilter;
+use crate::daemon::{LogFilter, hold_reloads};
 use crate::mode::ModeError;
+use crate::output::{complain, stdout, stdout_is_closed, to_stdout};
 use crate::session;
 use crate::session::launch::{LAUNCH_WORD, PROBE_WORD, STATUS_FAILED_BEFORE, become_command};
 
@@ -96,10 +97,17 @@ enum Command {
     ContainerNames(names::ContainerNames),
 }
 
-/// Runs what the process's arguments ask for.
+/// Runs what the process's arguments ask for. `stdout_was_closed`: it was when this process began, which nothing tells
+/// any more now.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(stdout_was_closed: bool) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if asks_for_daemon(&words) {
+        hold_reloads();
+    }
+    if stdout_was_closed {
+        stdout_is_closed();
+    }
     match words.get(1).map(|word| word.to_string_lossy().into_owned()).as_deref() {
         Some(LAUNCH_WORD) => return become_command(words.get(2..).unwrap_or(&[])),
         Some(PROBE_WORD) => return probe(),
@@ -108,10 +116,18 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let status = match error.print() {
+            // A page of help is an answer, and whatever is wrong goes to stderr.
+            let printed = match stdout().map(drop) {
+                Err(closed) if !error.use_stderr() => Err(closed),
+                _ => error.print(),
+            };
+            let status = match printed {
                 _ if error.use_stderr() => STATUS_USAGE,
                 // A closed pipe (`--help | head`) is no failure, a full disk is one.
-                Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => STATUS_FAILED,
+                Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => {
+                    complain(&format!("cannot write to stdout: {failure}"));
+                    STATUS_FAILED
+                }
                 _ => 0,
             };
             let is_trace = words.get(1).is_some_and(|word| word == "trace");
@@ -155,6 +171,19 @@ pub fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Whether the arguments, which are read in whole later, run the daemon.
+fn asks_for_daemon(words: &[OsString]) -> bool {
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--nvml-library" {
+            words.next();
+        } else if !word.as_encoded_bytes().starts_with(b"-") {
+            return word == "daemon";
+        }
+    }
+    false
 }
 
 /// The known child of the start-up self-test: lives until its standard input ends.
@@ -241,13 +270,7 @@ fn block_on<T>(command: impl Future<Output = T>) -> anyhow::Result<T> {
 
 /// Writes a page to stdout. Whoever reads only its beginning has had enough.
 fn print(page: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error).context("cannot write to stdout"))
-        }
-        _ => Ok(()),
-    }
+    to_stdout(page).map_err(|error| anyhow::Error::new(error).context("cannot write to stdout"))
 }
 
 /// What was typed cannot be done; the text says what to type instead.

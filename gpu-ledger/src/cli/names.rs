@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::{STATUS_FAILED, STATUS_UNKNOWN, STATUS_USAGE, Usage, print};
 use crate::naming::{Files, Outcome, answer_to, home_of, serve};
+use crate::output::stdout;
 
 const AFTER_HELP: &str = "Without words one line `RUNTIME ID [OWNER_UID]` is read from stdin and answered on stdout: \
 so systemd starts it for gpu-ledger-names.socket. RUNTIME is docker, podman, containerd, cri-o, lxc, nspawn, nomad, \
@@ -72,7 +73,7 @@ fn answer_stdin() -> anyhow::Result<u8> {
     let no_line = "no whole line `RUNTIME ID [OWNER_UID]` came on stdin, or the runtimes' files cannot be read";
     let outcome = within(PATIENCE * 2, no_line, || {
         let files = Files::below(Path::new("/"));
-        serve(std::io::stdin().lock(), std::io::stdout().lock(), &files, home_of)
+        serve(std::io::stdin().lock(), stdout()?, &files, home_of)
     })??;
     Ok(match outcome {
         Outcome::Named | Outcome::Nameless => 0,

@@ -12,14 +12,15 @@ use super::notify::Manager;
 use super::queue::Queue;
 use super::ready::Readiness;
 use super::request::Call;
+use super::reread::Readings;
 use super::resumed::ResumedMeters;
-use super::rules::{InForce, Reloads};
+use super::rules::{Found, InForce, Reloads};
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::clock::Clock;
-use crate::config::{Config, Rules};
+use crate::config::Config;
 use crate::journal::draft::{Drafter, Earlier, Left};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
@@ -34,7 +35,7 @@ impl Daemon {
     pub(super) async fn start(
         options: &DaemonOptions,
         config: Config,
-        rules: Rules,
+        rules: Found,
     ) -> anyhow::Result<Self> {
         let clock = options.clock.clone();
         let boot = start::boot_id()?;
@@ -71,6 +72,7 @@ impl Daemon {
             config,
             in_force,
             reloads: Reloads::default(),
+            readings: Readings::default(),
             readiness: Readiness::reading(clock.now().boot),
             clock,
             manager: Manager::of(options.notify_socket.as_ref(), options.watchdog),

@@ -27,6 +27,7 @@ mod places;
 mod queue;
 mod ready;
 mod request;
+mod reread;
 mod resumed;
 mod rows;
 mod rules;
@@ -57,14 +58,16 @@ use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
 pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
-use self::rules::{InForce, Reloads, Reread};
+use self::reread::{Files, Readings};
+use self::rules::{Found, InForce, Reloads, Reread};
+pub(crate) use self::signals::hold_reloads;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
 use crate::clock::{Clock, Stamp};
-use crate::config::{CONFIG_DEFAULT, Config, Reload};
+use crate::config::{CONFIG_DEFAULT, Config, ConfigError, Reload};
 use crate::host::Forgotten;
 use crate::journal::draft::Drafter;
 use crate::journal::keeping::Overflow;
@@ -95,7 +98,7 @@ fn every(time: Duration) -> Interval {
 pub fn run(options: &DaemonOptions) -> anyhow::Result<u8> {
     let config = options.config()?;
     options.log.change(&config.log);
-    let rules = rules::read(&config)?;
+    let rules = Found::of(rules::read(&config)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::listen()?;
@@ -115,6 +118,8 @@ struct Daemon {
     config: Config,
     in_force: InForce,
     reloads: Reloads,
+    /// Of the configuration file and the rules, again.
+    readings: Readings<Result<Files, ConfigError>>,
     clock: Clock,
     manager: Manager,
     observer: Observer,
@@ -199,6 +204,15 @@ impl Daemon {
                     Asked::Stop => return Ok(()),
                     Asked::Reload => self.reload(),
                 },
+                (read, is_outdated) = self.readings.next() => {
+                    match read {
+                        Ok(read) => self.take_over(read),
+                        Err(error) => self.tell_not_reloaded(&error),
+                    }
+                    if is_outdated {
+                        self.reload();
+                    }
+                }
             }
             if self.ends_on_loss {
                 return Ok(());
@@ -248,17 +262,24 @@ impl Daemon {
         self.turn(None)
     }
 
-    /// The configuration file is read again, and the rules; a wrong one changes nothing.
+    /// The configuration file and the rules are read again, beside the loop.
     fn reload(&mut self) {
-        let mut wanted = match self.options.config() {
-            Ok(wanted) => wanted,
-            Err(error) => {
-                tracing::error!("not reloaded, and nothing changed: {error}");
-                self.refuse(&error);
-                return;
-            }
+        let options = self.options.clone();
+        self.readings.ask(self.clock.now(), move || Files::read(&options));
+    }
+
+    fn tell_not_reloaded(&mut self, error: &dyn std::fmt::Display) {
+        tracing::error!("not reloaded, and nothing changed: {error}");
+        self.refuse(error);
+    }
+
+    /// What was read comes in force; a wrong file changes nothing.
+    fn take_over(&mut self, read: Result<Files, ConfigError>) {
+        let (mut wanted, rules) = match read {
+            Ok(Files { config, rules }) => (config, rules),
+            Err(error) => return self.tell_not_reloaded(&error),
         };
-        let reread = self.reload_rules(&mut wanted);
+        let reread = self.reload_rules(&mut wanted, rules);
         let reload = Reload::of(&self.config, wanted);
         self.tell_of(&reload, reread);
         if reload.in_force.mark_interval != self.config.mark_interval {

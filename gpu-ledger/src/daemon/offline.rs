@@ -38,6 +38,7 @@ pub(crate) fn offline_status(
         rules: None,
         cmdline: None,
         reload_refused: None,
+        reloading_since: None,
         coverage: CoverageStatus {
             began: end.began.map(|began| rfc3339(began.stamp.wall)),
             until: end.last.map(|last| rfc3339(last.stamp.wall)),

@@ -39,15 +39,61 @@ pub(super) struct InForce {
 impl InForce {
     /// What a host begins with.
     pub(super) fn at_start(
-        rules: Rules,
+        found: Found,
         names: Arc<Naming>,
         cmdline: CmdlineMode,
         observer: &mut Observer,
     ) -> Self {
+        found.tell();
+        let Found { rules, shadows } = found;
         let attributor = Attributor::new(names).with_rules(&rules.set).with_cmdline(cmdline);
         observer.host_mut().attribute_by(attributor.clone());
-        let (since, shadows) = (observer.host().coverage().end, tell_of(&rules));
+        let since = observer.host().coverage().end;
         Self { rules, attributor, since, shadows }
+    }
+}
+
+/// Rules that were read, and which of them never match.
+#[derive(Debug)]
+pub(super) struct Found {
+    rules: Rules,
+    shadows: Shadows,
+}
+
+impl Found {
+    /// Takes its time, where there are many.
+    pub(super) fn of(rules: Rules) -> Self {
+        let shadows = rules.set.shadows();
+        Self { rules, shadows }
+    }
+
+    /// Says which rules are in force, and which of them never match.
+    fn tell(&self) {
+        let Self { rules, shadows } = self;
+        let (count, sha256) = (rules.set.len(), rules.set.digest());
+        let Some(path) = &rules.path else {
+            return tracing::info!("no rules: there is no {RULES_DEFAULT}");
+        };
+        let path = path.display();
+        tracing::info!(%path, count, %sha256, "rules in force");
+        let (told, more) = shown(shadows);
+        for Shadowed { rule, line, by, by_line } in told {
+            tracing::warn!(
+                "{path}:{line}: rule {} never matches: rule {} (line {by_line}) takes everything that it would; put \
+                 it before that one, or leave it out",
+                rule.0,
+                by.0
+            );
+        }
+        if more > 0 {
+            tracing::warn!("{path}: {more} more rules never match: gpu-ledger rules check");
+        }
+        if shadows.unlooked > 0 {
+            let unlooked = shadows.unlooked;
+            tracing::warn!(
+                "{path}: of {unlooked} rules it is not known whether they ever match: gpu-ledger rules check"
+            );
+        }
     }
 }
 
@@ -105,13 +151,16 @@ pub(super) fn read(config: &Config) -> Result<Rules, RulesError> {
 }
 
 impl Daemon {
-    /// Reads the rules that the configuration names. Wrong ones, and a `cmdline` that stores none of what they look
+    /// Takes the rules that the configuration names. Wrong ones, and a `cmdline` that stores none of what they look
     /// at, change nothing: both stay in force together, and so does what the configuration said of them.
-    pub(super) fn reload_rules(&mut self, wanted: &mut Config) -> Reread {
-        let read = Rules::read_or_default(wanted.rules.as_deref());
-        match read.and_then(|rules| rules.fit(wanted.cmdline)) {
-            Ok(rules) => {
-                let reread = self.take_rules(rules, wanted.cmdline);
+    pub(super) fn reload_rules(
+        &mut self,
+        wanted: &mut Config,
+        read: Result<Found, RulesError>,
+    ) -> Reread {
+        match read {
+            Ok(found) => {
+                let reread = self.take_rules(found, wanted.cmdline);
                 self.reloads.taken = self.reloads.taken.saturating_add(1);
                 self.reloads.standing = None;
                 reread
@@ -152,17 +201,19 @@ impl Daemon {
     }
 
     /// Puts rules in force: what is settled from here on falls under them.
-    fn take_rules(&mut self, rules: Rules, cmdline: CmdlineMode) -> Reread {
-        let old = &self.in_force;
+    fn take_rules(&mut self, found: Found, cmdline: CmdlineMode) -> Reread {
+        let (old, rules) = (&self.in_force, &found.rules);
         let is_same = rules.set.digest() == old.rules.set.digest() && rules.path == old.rules.path;
-        let (since, shadows) = if is_same {
+        let since = if is_same {
             if rules.path.is_some() {
                 tracing::info!("the rules were read again: nothing in them changed");
             }
-            (old.since, old.shadows.clone())
+            old.since
         } else {
-            (self.clock.now(), tell_of(&rules))
+            found.tell();
+            self.clock.now()
         };
+        let Found { rules, shadows } = found;
         let attributor = self.in_force.attributor.clone();
         let attributor = attributor.with_rules(&rules.set).with_cmdline(cmdline);
         self.observer.host_mut().attribute_by(attributor.clone());
@@ -213,7 +264,7 @@ impl Daemon {
         let InForce { rules, shadows, .. } = &self.in_force;
         RulesMeters {
             rules: count(rules.set.len()),
-            shadowed: count(shadows.shadowed.len().saturating_add(shadows.more)),
+            shadowed: count(shadows.count()),
             reloads_taken: self.reloads.taken,
             reloads_refused: self.reloads.refused,
             is_refused: self.reloads.standing.is_some(),
@@ -226,29 +277,4 @@ fn shown(shadows: &Shadows) -> (&[Shadowed], usize) {
     let all = &shadows.shadowed;
     let shown = all.get(..SHADOWED_SHOWN_MAX).unwrap_or(all);
     (shown, all.len().saturating_sub(shown.len()).saturating_add(shadows.more))
-}
-
-/// Says which rules are in force, and which of them never match.
-fn tell_of(rules: &Rules) -> Shadows {
-    let (count, sha256) = (rules.set.len(), rules.set.digest());
-    let Some(path) = &rules.path else {
-        tracing::info!("no rules: there is no {RULES_DEFAULT}");
-        return Shadows::default();
-    };
-    let path = path.display();
-    tracing::info!(%path, count, %sha256, "rules in force");
-    let shadows = rules.set.shadows();
-    let (told, more) = shown(&shadows);
-    for Shadowed { rule, line, by, by_line } in told {
-        tracing::warn!(
-            "{path}:{line}: rule {} never matches: rule {} (line {by_line}) takes everything that it would; put it \
-             before that one, or leave it out",
-            rule.0,
-            by.0
-        );
-    }
-    if more > 0 {
-        tracing::warn!("{path}: {more} more rules never match: gpu-ledger rules check");
-    }
-    shadows
 }

@@ -38,6 +38,8 @@ pub(crate) struct Status {
     pub(crate) cmdline: Option<&'static str>,
     /// Null, too, where the last reload was not refused.
     pub(crate) reload_refused: Option<RefusedStatus>,
+    /// Since when the operator's files are being read again; null where they are not.
+    pub(crate) reloading_since: Option<String>,
     pub(crate) coverage: CoverageStatus,
     pub(crate) gpus: Vec<GpuStatus>,
     pub(crate) open: Vec<OpenStatus>,
@@ -258,6 +260,7 @@ impl Daemon {
             rules: Some(self.rules_status()),
             cmdline: Some(self.config.cmdline.as_str()),
             reload_refused: self.refused_status(peer),
+            reloading_since: self.readings.since().map(|since| rfc3339(since.wall)),
             coverage: self.coverage_status(host),
             gpus: host.gpus().values().map(|gpu| self.gpu_status(gpu, now)).collect(),
             open: opens(host, peer, now),

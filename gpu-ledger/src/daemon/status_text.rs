@@ -44,6 +44,11 @@ pub(crate) fn status_text(status: &Value) -> String {
         };
         page.wrapped(&format!("  RELOAD REFUSED {}: ", text("/reload_refused/at")), &error);
     }
+    if let Some(Value::String(since)) = status.pointer("/reloading_since") {
+        let files =
+            "configuration and rules are being read; what is told below is in force until then";
+        page.wrapped(&format!("  RELOADING since {}: ", safe(since)), files);
+    }
     page.line(&format!(
         "watched since {} until {}",
         text("/coverage/began"),

@@ -49,7 +49,7 @@ pub(super) struct Booked {
 }
 
 /// The sums.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     /// Everything in the journal is in them.
     pub(super) is_whole: bool,
@@ -65,6 +65,21 @@ pub(super) struct Tally {
     pub(super) held_head: u64,
     /// Rows that an earlier run left open, by the number of their entry.
     pub(super) resumed: BTreeMap<u64, RowKey>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            is_whole: false,
+            totals: Totals::logged(),
+            settlements: 0,
+            unattributed: BTreeMap::new(),
+            gaps: BTreeMap::new(),
+            held: HeldMeter::default(),
+            held_head: 0,
+            resumed: BTreeMap::new(),
+        }
+    }
 }
 
 /// Shared by the loop, which tells what is open, and the thread, which tells what was booked.

@@ -95,7 +95,9 @@ fn rules_in_force(status: &Value) -> Check {
     let amiss = |cause: String| Check::new(Area::State, check, Status::Warn, cause);
     if let Some(at) = text("/reload_refused/at") {
         let why = text("/reload_refused/error").unwrap_or("why is told to root and its group");
-        return amiss(format!("{found}; the reload of {at} was refused: {why}"))
+        let cause = format!("{found}; the reload of {at} was refused: {why}");
+        // What the files say is not in force, which a status says with its exit status too.
+        return Check::new(Area::State, check, Status::Missing, cause)
             .with_remedy("correct the file, then: systemctl reload gpu-ledger");
     }
     let listed = status.pointer("/rules/shadowed").and_then(Value::as_array).map_or(0, Vec::len);
@@ -119,7 +121,7 @@ fn rules_of(config: &Config) -> Check {
         Ok(Rules { path: Some(path), set }) => {
             let found = format!("{} in {}", set.len(), path.display());
             let shadows = set.shadows();
-            match shadows.shadowed.len().saturating_add(shadows.more) {
+            match shadows.count() {
                 0 => Check::ok(Area::State, check, found),
                 never => {
                     let cause = format!("{found}; {never} of them never match");
@@ -335,6 +337,28 @@ mod tests {
         assert_eq!(status(0x6573_5546), Status::Warn);
         for firm in [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1] {
             assert_eq!(status(firm), Status::Ok, "{firm:x}");
+        }
+    }
+
+    #[test]
+    fn rules_that_were_refused_are_missing_and_the_exit_status_says_so() {
+        let status = |refused: Value| {
+            serde_json::json!({
+                "rules": { "path": "/r.toml", "rules": 2, "since": "s", "shadowed": [], "shadowed_more": 0 },
+                "reload_refused": refused,
+            })
+        };
+        let of = |refused: Value| rules_in_force(&status(refused));
+        assert_eq!(of(Value::Null).status, Status::Ok);
+        for why in [serde_json::json!("/r.toml:1:1: x"), Value::Null] {
+            let refused = of(serde_json::json!({ "at": "2026-11-30T00:00:00.000Z", "error": why }));
+            assert_eq!(refused.status, Status::Missing, "{refused:?}");
+            assert!(
+                refused.remedy.is_some() && refused.cause.contains("was refused"),
+                "{refused:?}"
+            );
+            let counts = super::super::count(&[refused]);
+            assert_eq!(counts.missing, 1);
         }
     }
 

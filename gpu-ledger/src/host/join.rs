@@ -294,6 +294,20 @@ impl Host {
             .collect()
     }
 
+    /// Whether a process was moved to another place of those that accounts go by, after it was where it was to work.
+    /// What an earlier run saw of it is not known.
+    pub(super) fn is_moved(&self, named: &Named) -> bool {
+        let Some(life) = self.processes.lifetimes.get(&named.key) else { return false };
+        let Some(stood) = life.cgroups.get(..life.cgroups_stood).filter(|stood| !stood.is_empty())
+        else {
+            return false;
+        };
+        let place = |cgroups: &[CgroupId]| {
+            Place::of(cgroups.iter().filter_map(|one| self.processes.cgroups.path_of(*one)))
+        };
+        stood.len() < life.cgroups.len() && !place(stood).is_same_ground(&place(&life.cgroups))
+    }
+
     fn named_cgroups(&self, cgroups: &[CgroupId]) -> Vec<NamedCgroup> {
         let path = |cgroup: &CgroupId| self.processes.cgroups.path_of(*cgroup);
         cgroups

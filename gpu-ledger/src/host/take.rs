@@ -12,7 +12,7 @@ use crate::clock::{BootPlace, Stamp};
 use crate::kernel::ProcessKey;
 use crate::settlement::{Attribution, missed_in_coverage, settle};
 use crate::unit::{GpuUuid, Pid};
-use crate::unknown::{Unknown, UnknownReason};
+use crate::unknown::{Flag, Unknown, UnknownReason};
 
 impl Host {
     pub(super) fn take_read(&mut self, outcome: &ReadOutcome) -> Result<(), HostError> {
@@ -120,7 +120,10 @@ impl Host {
     fn book(&mut self, row: &FinalRow, already_dead: bool) -> Result<(), HostError> {
         let pid = row.row.pid;
         let rowless_since = self.gpus.get(&row.row.gpu).and_then(|gpu| gpu.rowless_since(pid));
-        let settlement = settle(row, &self.evidence(&row.row, rowless_since))?;
+        let mut settlement = settle(row, &self.evidence(&row.row, rowless_since))?;
+        if settlement.attribution.named().is_some_and(|named| self.is_moved(named)) {
+            settlement.flags.insert(Flag::CgroupMoved);
+        }
         self.books.book(row, &settlement)?;
         let of_command = self.is_of_command(&settlement.attribution);
         let whose = self.whose(&row.row, &settlement.attribution);

@@ -146,6 +146,9 @@ pub struct Lifetime {
     pub image_gaps: Vec<ImageGap>,
     /// Control groups it was seen in, first to last.
     pub cgroups: Vec<CgroupId>,
+    /// How many of these, the first ones, it had been in when it was where it was to work: when it first opened an
+    /// NVIDIA device, else at its last exec. Whoever starts a process moves it until then. 0 where that was not seen.
+    pub cgroups_stood: usize,
     /// The moment it was first seen to open an NVIDIA device, where touches are watched.
     pub touched: Option<BootNs>,
     /// Its end, once there is one.

@@ -1,5 +1,7 @@
 //! Reading paths: one, and all that a process was seen in.
 
+use std::sync::Arc;
+
 use super::container::{container_at, users_container_at};
 use super::job::job_at;
 use super::pod::pod_at;
@@ -41,6 +43,33 @@ impl Place {
             }
         }
         units.and(inner)
+    }
+
+    /// Whether both are the same of what accounts go by where no rule says: the job, else the pod, else the
+    /// container, else the unit.
+    #[must_use]
+    pub fn is_same_ground(&self, other: &Self) -> bool {
+        let job = |place: &Self| {
+            let job = place.job.as_ref()?;
+            Some((job.scheduler, Arc::clone(job.id.as_ref()?)))
+        };
+        let pod = |place: &Self| {
+            let pod = place.pod.as_ref()?;
+            Some((Arc::clone(&pod.uid), place.inner_owner()))
+        };
+        let container = |place: &Self| {
+            let container = place.container.as_ref()?;
+            Some((container.runtime, Arc::clone(&container.id), place.inner_owner()))
+        };
+        let decide = |same: bool, is_known: bool| is_known.then_some(same);
+        let of_job = decide(job(self) == job(other), job(self).or(job(other)).is_some());
+        let of_pod = || decide(pod(self) == pod(other), pod(self).or(pod(other)).is_some());
+        let of_container = || {
+            let is_known = container(self).or(container(other)).is_some();
+            decide(container(self) == container(other), is_known)
+        };
+        let of_unit = || (&self.unit, &self.user_unit) == (&other.unit, &other.user_unit);
+        of_job.or_else(of_pod).or_else(of_container).unwrap_or_else(of_unit)
     }
 }
 

@@ -11,6 +11,7 @@ use super::amount::PRICE_MAX;
 use super::fault::{Fault, Faults};
 use super::overlap::overlaps;
 use super::{Meter, PRICE_DECIMALS_MAX, Price, PriceList, Rate, WhichGpu};
+use crate::calling::no_gpu_name;
 use crate::escape::escape;
 use crate::journal::chain::sha256;
 use crate::likeness::nearest;
@@ -211,6 +212,15 @@ impl Reading<'_> {
                 return Some(WhichGpu::Uuid(text.to_owned()));
             }
             format!("{} is no UUID with its first {UUID_DIGITS_MIN} digits", self.written(value))
+        } else if text.starts_with("MIG-") {
+            format!(
+                "{} is part of a GPU, and the driver keeps no accounts of such",
+                self.written(value)
+            )
+        } else if let Some(why) = no_gpu_name(text) {
+            let what = format!("{} is no product's name", self.written(value));
+            self.fault(value.span().start, what, format!("a GPU {why}"));
+            return None;
         } else {
             return Some(WhichGpu::Model(text.to_owned()));
         };

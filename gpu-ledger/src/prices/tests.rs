@@ -247,3 +247,24 @@ fn changes_are_those_within_a_period() {
     assert!(!list.charges(&gpu("GPU-1"), Some("NVIDIA H200"), Meter::Alone));
     assert!(!list.charges(&gpu("GPU-1"), None, Meter::Held));
 }
+
+/// What somebody took for a name and is none would price nothing.
+#[test]
+fn what_is_no_gpus_name_is_refused_with_what_to_write() {
+    for (written, what) in [
+        ("51d00000", "GPU-51d00000"),
+        ("4a1b2c3d-0000-1111-2222-333344445555", "GPU-4a1b2c3d-0000"),
+        ("0000:3b:00.0", "place on the bus"),
+        ("3B:00.0", "place on the bus"),
+        ("MIG-4a1b2c3d", "part of a GPU"),
+    ] {
+        let told = faults(&with("gpu", &format!("gpu = \"{written}\"")));
+        assert!(
+            told.len() == 1 && told[0].starts_with("3:7: ") && told[0].contains(what),
+            "{told:?}"
+        );
+    }
+    for right in ["NVIDIA H200", "A100", "Tesla T4", "GPU-4a1b2c3d", "NVIDIA GB10"] {
+        parsed(&with("gpu", &format!("gpu = \"{right}\"")));
+    }
+}

@@ -96,6 +96,7 @@ fn no_type_that_holds_arguments_prints_a_secret() {
         images_forgotten: 0,
         image_gaps: Vec::new(),
         cgroups: Vec::new(),
+        cgroups_stood: 0,
         touched: None,
         ended: None,
     };

@@ -4,6 +4,9 @@ use std::fmt;
 
 /// Faults told of one file; further ones are counted.
 pub const FAULTS_MAX: usize = 50;
+/// With so many a file is not looked into any further: to find out that something is wrong may take long (a regular
+/// expression that is too large is known as such when it is compiled that far), and nobody reads more of them.
+pub const FAULTS_LOOKED_MAX: usize = 200;
 
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
@@ -29,6 +32,8 @@ pub struct Faults {
     pub faults: Vec<Fault>,
     /// How many more there are.
     pub more: usize,
+    /// There may be others: [`FAULTS_LOOKED_MAX`] were found before the end of the file.
+    pub is_cut: bool,
 }
 
 impl fmt::Display for Faults {
@@ -39,6 +44,9 @@ impl fmt::Display for Faults {
         }
         match self.faults.len().saturating_sub(1).saturating_add(self.more) {
             0 => Ok(()),
+            others if self.is_cut => {
+                write!(f, " (and at least {others} more: gpu-ledger rules check)")
+            }
             others => write!(f, " (and {others} more: gpu-ledger rules check)"),
         }
     }
@@ -86,11 +94,18 @@ pub(super) struct Collector<'t> {
     pub(super) lines: Lines<'t>,
     faults: Vec<Fault>,
     more: usize,
+    is_cut: bool,
 }
 
 impl<'t> Collector<'t> {
     pub(super) fn of(text: &'t str) -> Self {
-        Self { lines: Lines::of(text), faults: Vec::new(), more: 0 }
+        Self { lines: Lines::of(text), faults: Vec::new(), more: 0, is_cut: false }
+    }
+
+    /// Whether what comes next is to be left alone, since enough is wrong. Asked where something comes.
+    pub(super) const fn is_enough(&mut self) -> bool {
+        self.is_cut |= self.count() >= FAULTS_LOOKED_MAX;
+        self.is_cut
     }
 
     /// A fault at a byte of the file.
@@ -120,6 +135,6 @@ impl<'t> Collector<'t> {
             return Ok(value);
         }
         self.shorten();
-        Err(Faults { faults: self.faults, more: self.more })
+        Err(Faults { faults: self.faults, more: self.more, is_cut: self.is_cut })
     }
 }

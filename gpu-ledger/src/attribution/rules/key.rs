@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::attribution::labels::bounded;
+use crate::attribution::ladder::job as job_called;
 use crate::attribution::{ContainerNames, Subject};
 use crate::escape::{escape_bounded, printable_bounded};
 use crate::identity::Program;
@@ -195,7 +196,13 @@ impl Field {
                 vec![called(subject, |names| names.pod.as_ref()), text(uid)]
             }
             Self::Namespace => vec![called(subject, |names| names.namespace.as_ref())],
-            Self::Job => vec![text(place.job.as_ref().and_then(|job| job.id.as_ref()))],
+            // As its scheduler calls it, and as its account is called.
+            Self::Job => {
+                let id = place.job.as_ref().and_then(|job| job.id.as_ref());
+                let title = place.job.as_ref().and_then(job_called);
+                let title = title.map(|title| Cow::Owned(title.as_bytes().to_vec()));
+                vec![text(id), title]
+            }
             Self::Scheduler => {
                 let word = place.job.as_ref().map(|job| job.scheduler.as_str());
                 vec![word.map(|word| Cow::Borrowed(word.as_bytes()))]

@@ -30,6 +30,7 @@ mod explain;
 mod fault;
 mod index;
 mod key;
+mod never;
 mod parse;
 mod pattern;
 mod shadow;
@@ -43,8 +44,8 @@ use std::sync::Arc;
 
 pub use account::ACCOUNT_CHARS_MAX;
 pub use explain::{Explanation, FAILED_MAX, Failed, Held, Matched};
-pub use fault::{FAULTS_MAX, Fault, Faults, Place};
-pub use shadow::{SHADOWED_MAX, Shadowed, Shadows};
+pub use fault::{FAULTS_LOOKED_MAX, FAULTS_MAX, Fault, Faults, Place};
+pub use shadow::{LOOKS_MAX, SHADOWED_MAX, Shadowed, Shadows};
 pub use unmatched::{HostGpu, UNMATCHED_MAX, UnmatchedGpu};
 
 use self::account::Template;
@@ -63,6 +64,8 @@ pub const RULES_MAX: usize = 20_000;
 pub const FILE_BYTES_MAX: usize = 8 << 20;
 /// A line of it is no longer.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// Memory that all compiled regular expressions of a file may take: three KiB a rule, where a usual one takes two.
+pub const REGEXES_BYTES_MAX: usize = 64 << 20;
 /// Patterns in one list.
 pub const PATTERNS_MAX: usize = 1024;
 
@@ -182,6 +185,13 @@ impl RuleSet {
         self.fields.iter().any(|field| field.is_of_arguments())
     }
 
+    /// Whether some rule looks at file names, which a settlement has only where some of command lines was stored when
+    /// it was booked.
+    #[must_use]
+    pub fn looks_at_exe(&self) -> bool {
+        self.fields.contains(&Field::Exe)
+    }
+
     /// Whether some rule looks at models, which arguments name. A settlement has its model where enough of them was
     /// stored when it was booked.
     #[must_use]
@@ -216,7 +226,10 @@ impl RuleSet {
             Key::Of(_) | Key::Label(_) => None,
         });
         let faults: Vec<Fault> = unmet.by_ref().take(FAULTS_MAX).collect();
-        if faults.is_empty() { Ok(()) } else { Err(Faults { faults, more: unmet.count() }) }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(Faults { faults, more: unmet.count(), is_cut: false })
     }
 }
 

@@ -9,11 +9,13 @@ use toml::de::{DeTable, DeValue};
 use super::account::Template;
 use super::fault::{Collector, Faults};
 use super::key::{Field, Key, SYSTEM};
+use super::never::{why_never, why_never_begins};
 use super::pattern::{BadRegex, Parsed, Pattern};
-use super::{Condition, FILE_BYTES_MAX, LINE_BYTES_MAX, PATTERNS_MAX, RULES_MAX, Rule};
+use super::{
+    Condition, FILE_BYTES_MAX, LINE_BYTES_MAX, PATTERNS_MAX, REGEXES_BYTES_MAX, RULES_MAX, Rule,
+};
 use crate::escape::escape_bounded;
 use crate::likeness::nearest;
-use crate::place::Scheduler;
 use crate::settlement::RuleId;
 
 const VALUE: &str = "a text in quotation marks, a number, { prefix = \"…\" }, { suffix = \"…\" }, { regex = '…' }, \
@@ -47,6 +49,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
     };
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
+        if faults.is_enough() {
+            break;
+        }
         let at = error.span().map_or(0, |span| span.start);
         faults.add(at, format!("{}; this is no TOML", one_line(error.message())));
     }
@@ -55,7 +60,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
         Ok(()) => Collector::of(text),
         Err(faults) => return Err(faults),
     };
-    let rules = File { faults: &mut faults }.rules(table.get_ref());
+    let rules = File { faults: &mut faults, regexes_bytes: 0 }.rules(table.get_ref());
     faults.finish(rules)
 }
 
@@ -64,6 +69,9 @@ fn refuse_size(faults: &mut Collector<'_>) {
     let text = faults.lines.text();
     let mut at: usize = 0;
     for line in text.split_inclusive('\n') {
+        if faults.is_enough() {
+            break;
+        }
         if line.len() > LINE_BYTES_MAX {
             let length = line.len();
             faults.add(at, format!(
@@ -84,6 +92,8 @@ fn refuse_size(faults: &mut Collector<'_>) {
 
 struct File<'f, 't> {
     faults: &'f mut Collector<'t>,
+    /// What is compiled by now takes so much.
+    regexes_bytes: usize,
 }
 
 /// A condition before its captures are known to be wanted.
@@ -125,6 +135,9 @@ impl File<'_, '_> {
     fn rules(&mut self, table: &DeTable<'_>) -> Vec<Rule> {
         let mut rules = Vec::new();
         for (name, value) in table {
+            if self.faults.is_enough() {
+                break;
+            }
             let at = name.span().start;
             match (name.get_ref().as_ref(), value.get_ref()) {
                 ("rule", DeValue::Array(tables)) => {
@@ -135,6 +148,9 @@ impl File<'_, '_> {
                         self.faults.add(over.span().start, what);
                     }
                     for (place, one) in tables.iter().take(RULES_MAX).enumerate() {
+                        if self.faults.is_enough() || self.regexes_bytes > REGEXES_BYTES_MAX {
+                            break;
+                        }
                         let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
                         match one.get_ref() {
                             DeValue::Table(rule) => {
@@ -174,6 +190,9 @@ impl File<'_, '_> {
         let (mut account, mut drafts) = (None, Vec::new());
         let faults = self.faults.count();
         for (name, value) in table {
+            if self.faults.is_enough() {
+                return None;
+            }
             let key_at = name.span().start;
             match (name.get_ref().as_ref(), value.get_ref()) {
                 ("account", DeValue::String(text)) => {
@@ -192,6 +211,9 @@ impl File<'_, '_> {
                 }
                 ("labels", DeValue::Table(labels)) => {
                     for (label, value) in labels {
+                        if self.faults.is_enough() {
+                            return None;
+                        }
                         let key = Key::Label(Arc::from(label.get_ref().as_ref()));
                         drafts.extend(self.condition(key, label.span().start, value));
                     }
@@ -271,16 +293,12 @@ impl File<'_, '_> {
         if !self.is_filled(key, text, at) {
             return None;
         }
+        if let Some(why) = why_never(key, text) {
+            self.never(key, text, &why, at);
+            return None;
+        }
         let bytes = Box::from(text.as_bytes());
         let pattern = match key {
-            Key::Of(Field::Scheduler) if Scheduler::ALL.iter().all(|one| one.as_str() != text) => {
-                let words = Scheduler::ALL.map(Scheduler::as_str).join(", ");
-                self.faults.add(
-                    at,
-                    format!("`scheduler`: {text:?} is none that is known; they are {words}"),
-                );
-                return None;
-            }
             // As people copy them from elsewhere.
             Key::Of(Field::Gpu) if text.starts_with("GPU-") || text.starts_with("MIG-") => {
                 Pattern::Prefix(bytes)
@@ -289,6 +307,12 @@ impl File<'_, '_> {
             _ => Pattern::Exact(bytes),
         };
         Some(DraftPattern::Ready(pattern))
+    }
+
+    /// A text that nothing ever is.
+    fn never(&mut self, key: &Key, text: &str, why: &str, at: usize) {
+        let shown = escape_bounded(text.as_bytes(), 120);
+        self.faults.add(at, format!("`{key}` is never \"{shown}\": it {why}"));
     }
 
     fn is_filled(&mut self, key: &Key, text: &str, at: usize) -> bool {
@@ -318,7 +342,13 @@ impl File<'_, '_> {
         }
         let bytes = || Box::from(text.as_bytes());
         match word.get_ref().as_ref() {
-            "prefix" => Some(DraftPattern::Ready(Pattern::Prefix(bytes()))),
+            "prefix" => match why_never_begins(key, text) {
+                None => Some(DraftPattern::Ready(Pattern::Prefix(bytes()))),
+                Some(why) => {
+                    self.never(key, text, &why, text_at);
+                    None
+                }
+            },
             "suffix" => Some(DraftPattern::Ready(Pattern::Suffix(bytes()))),
             "regex" => {
                 let place = TextPlace::of(self.faults.lines.text(), &value.span(), text);
@@ -339,6 +369,19 @@ impl File<'_, '_> {
                 self.faults.add(word.span().start, format!("`{key}`: unknown `{shown}`; {advice}"));
                 None
             }
+        }
+    }
+
+    /// Refuses the one with which all of them are too large.
+    fn count_regex(&mut self, key: &Key, place: TextPlace, bytes: usize) {
+        self.regexes_bytes = self.regexes_bytes.saturating_add(bytes);
+        if self.regexes_bytes > REGEXES_BYTES_MAX {
+            let what = format!(
+                "`{key}`: with this one the file's regular expressions take more than {REGEXES_BYTES_MAX} bytes \
+                 when they are compiled; count less with {{n}}, or write texts, prefix and suffix instead; what \
+                 comes after it was not looked at"
+            );
+            self.faults.add(place.at, what);
         }
     }
 
@@ -391,8 +434,13 @@ impl File<'_, '_> {
             for pattern in draft.patterns {
                 match pattern {
                     DraftPattern::Ready(pattern) => patterns.push(pattern),
+                    // Of what is over the bound the first is told, and nothing after it is compiled.
+                    DraftPattern::Regex(..) if self.regexes_bytes > REGEXES_BYTES_MAX => {}
                     DraftPattern::Regex(parsed, place) => match parsed.compile(&uses) {
-                        Ok(one) => patterns.push(Pattern::Regex(Box::new(one))),
+                        Ok(one) => {
+                            self.count_regex(&draft.key, place, one.bytes());
+                            patterns.push(Pattern::Regex(Box::new(one)));
+                        }
                         Err(bad) => {
                             self.bad_regex(&draft.key, place, &bad);
                             is_good = false;

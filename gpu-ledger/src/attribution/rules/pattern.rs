@@ -18,6 +18,9 @@ const LITERALS_MAX: usize = 16;
 /// Such lists of texts that are known of one regular expression, the longest texts first.
 const LISTS_MAX: usize = 8;
 
+/// Bytes that an automaton reads while two texts are compared, or thereabouts.
+const COVERED_BYTES: usize = 64;
+
 /// Texts of which one stands in every value that matches.
 type Texts = Vec<Box<[u8]>>;
 
@@ -189,6 +192,14 @@ impl Pattern {
         }
     }
 
+    /// How much it takes to ask whether [`Self::covers`] this one, in the least of such questions.
+    pub(super) const fn covered_cost(&self) -> usize {
+        match self {
+            Self::Exact(text) => text.len().saturating_div(COVERED_BYTES).saturating_add(1),
+            Self::Prefix(_) | Self::Suffix(_) | Self::Regex(_) => 1,
+        }
+    }
+
     /// Whether it takes more than a comparison.
     pub(super) const fn is_costly(&self) -> bool {
         matches!(self, Self::Regex(_))
@@ -206,6 +217,12 @@ impl Pattern {
 }
 
 impl Expression {
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let literals = self.literals.iter().flatten().map(|text| text.len());
+        literals.fold(self.patient.get_nfa().memory_usage(), usize::saturating_add)
+    }
+
     fn is_match(&self, value: &[u8]) -> bool {
         self.search(value, &mut [])
     }

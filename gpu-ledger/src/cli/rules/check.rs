@@ -16,7 +16,7 @@ const AFTER_HELP: &str = "Every fault stands on a line of its own, FILE:LINE:COL
 where one earlier rule is certain to take everything that it would; several that do so together are not \
 found.\n\
 Exit status: 0 nothing is wrong, 1 it cannot be read or is no file of rules, 2 it is, but a rule in it never \
-matches, 64 usage.";
+matches, or it would take too long to find out, 64 usage.";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -45,8 +45,12 @@ struct Report {
     sha256: Option<String>,
     faults: Vec<Fault>,
     faults_more: usize,
+    /// There may be others: the file was not looked into any further.
+    faults_cut: bool,
     shadowed: Vec<Shadowed>,
     shadowed_more: usize,
+    /// Rules of which it was not found out whether they ever match.
+    shadowed_unlooked: usize,
 }
 
 impl Check {
@@ -68,17 +72,21 @@ impl Check {
             sha256: None,
             faults: Vec::new(),
             faults_more: 0,
+            faults_cut: false,
             shadowed: Vec::new(),
             shadowed_more: 0,
+            shadowed_unlooked: 0,
         };
         match Rules::read(&file).and_then(|rules| rules.fit(cmdline)) {
             Ok(rules) => {
                 let shadows = rules.set.shadows();
                 report.rules = Some(rules.set.len());
                 report.sha256 = Some(rules.set.digest().to_string());
+                report.shadowed_unlooked = shadows.unlooked;
                 (report.shadowed, report.shadowed_more) = (shadows.shadowed, shadows.more);
             }
             Err(RulesError::Wrong { faults, .. } | RulesError::NotStored { faults, .. }) => {
+                report.faults_cut = faults.is_cut;
                 (report.faults, report.faults_more) = (faults.faults, faults.more);
             }
             Err(error) => return Err(error.into()),
@@ -86,7 +94,7 @@ impl Check {
         print(&if self.json { json(&report)? } else { report.text()? })?;
         Ok(if report.rules.is_none() {
             STATUS_FAILED
-        } else if report.shadowed.is_empty() {
+        } else if report.shadowed.is_empty() && report.shadowed_unlooked == 0 {
             0
         } else {
             STATUS_UNKNOWN
@@ -103,6 +111,9 @@ impl Report {
         if self.faults_more > 0 {
             writeln!(page, "{file}: {} more faults", self.faults_more)?;
         }
+        if self.faults_cut {
+            writeln!(page, "{file}: what comes after them was not looked at; correct these first")?;
+        }
         for one in &self.shadowed {
             let Shadowed { rule, line, by, by_line } = one;
             writeln!(
@@ -114,6 +125,14 @@ impl Report {
         }
         if self.shadowed_more > 0 {
             writeln!(page, "{file}: {} more rules never match", self.shadowed_more)?;
+        }
+        if self.shadowed_unlooked > 0 {
+            writeln!(
+                page,
+                "{file}: of the last {} rules it is not known whether they ever match: there is too much to compare; a \
+                 regex with some text in it that few others have is compared with those alone",
+                self.shadowed_unlooked
+            )?;
         }
         if let (Some(rules), Some(sha256)) = (self.rules, &self.sha256) {
             writeln!(page, "{file}: {rules} rules, sha256 {sha256}")?;

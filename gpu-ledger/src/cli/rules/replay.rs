@@ -132,7 +132,7 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         writeln!(
             page,
             "NOT KNOWN: of {count} settlements not all is stored of arguments that rules look at (argv, command_line, \
-             model), so no rule on what is missing matches"
+             exe, model), so no rule on what is missing matches"
         )?;
     }
     if replay.argv_of_unknown_mode > 0 {

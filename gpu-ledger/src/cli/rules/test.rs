@@ -117,7 +117,8 @@ impl Test {
         let is_json = self.json;
         let attributor = Attributor::default().with_rules(&rules.set).with_cmdline(config.cmdline);
         let process = self.process(&attributor, clock)?;
-        let account = process.see(|subject| attributor.attribute(subject).account.to_string());
+        // As a bill has it: one that is called like a word of ours is quoted.
+        let account = process.see(|subject| attributor.attribute(subject).account.title());
         let explanation = process.see(|subject| rules.set.explain(subject));
         let Rules { path: file, set } = rules;
         let (format, sha256) = ("gpu-ledger-rules-test", set.digest().to_string());

@@ -7,10 +7,10 @@ use crate::attribution::rules::RuleSet;
 use crate::attribution::{Attributor, Label, label_of};
 use crate::host::News;
 use crate::identity::Basis;
-use crate::identity::made::{MS, exec, fork, seen};
+use crate::identity::made::{MS, exec, exit, fork, seen, touch};
 use crate::kernel::{CgroupId, CgroupMade, Event};
 use crate::unit::{BootNs, Ms, Pid};
-use crate::unknown::{GapCause, NamelessReason};
+use crate::unknown::{Flag, GapCause, NamelessReason};
 
 #[test]
 fn a_row_that_ends_is_settled_with_its_name_its_ancestors_and_its_groups_path() {
@@ -195,4 +195,98 @@ fn no_secret_of_a_path_reaches_an_account_a_label_or_what_is_stored() {
         let told = format!("{account} {:?} {:?} {:?}", whose.labels, whose.cgroups, whose.program);
         assert!(!told.contains("QQ"), "{told}");
     }
+}
+
+/// When a process is seen in which group, and whether its settlement says that it was moved.
+#[test]
+fn a_process_that_is_moved_after_it_was_where_it_works_says_so_and_stands_where_it_was_last() {
+    const JOB_1: &str = "/slurm/uid_1000/job_1/step_0/task_0";
+    const JOB_2: &str = "/slurm/uid_1000/job_2/step_0/task_0";
+    const STEP: &str = "/slurm/uid_1000/job_2/step_1/task_0";
+    const ASR: &str = "/system.slice/asr.service";
+    const WEB: &str = "/system.slice/web.service";
+    let docker = format!("/system.slice/docker-{}.scope", "a".repeat(64));
+    let docker = docker.as_str();
+    // Forked, executed, opened the GPU, ended: in which group each.
+    let cases: [([Option<&str>; 4], &str, bool); 11] = [
+        // As systemd, Slurm and Docker start what they start.
+        ([Some("/init.scope"), Some(ASR), Some(ASR), Some(ASR)], "asr", false),
+        (
+            [Some("/system.slice/slurmd.service"), Some(JOB_1), Some(JOB_1), Some(JOB_1)],
+            "slurm 1",
+            false,
+        ),
+        (
+            [Some("/system.slice/docker.service"), Some(docker), Some(docker), Some(docker)],
+            "docker a",
+            false,
+        ),
+        // A desktop that makes a scope of what runs already.
+        ([Some(WEB), Some(WEB), Some(ASR), Some(ASR)], "asr", false),
+        // Forked only, as a worker is.
+        ([Some(WEB), None, Some(ASR), Some(ASR)], "asr", false),
+        // Moved while it holds the GPU.
+        ([Some(WEB), Some(WEB), Some(WEB), Some(ASR)], "asr", true),
+        ([Some(JOB_1), Some(JOB_1), Some(JOB_1), Some(JOB_2)], "slurm 2", true),
+        ([Some(JOB_2), Some(JOB_2), Some(JOB_2), Some(STEP)], "slurm 2", false),
+        // Back to where it came from.
+        ([Some(ASR), Some(WEB), Some(WEB), Some(ASR)], "asr", true),
+        ([Some(ASR), Some(WEB), Some(ASR), Some(ASR)], "asr", false),
+        // Opens are not watched, so the last exec counts.
+        ([Some(WEB), Some(WEB), None, Some(ASR)], "asr", true),
+    ];
+    for (seen, account, is_moved) in cases {
+        let world = seen_in(seen);
+        let settled = world.settled();
+        let [settled] = settled.as_slice() else { panic!("{settled:?}") };
+        let own = settled.whose.account.to_string();
+        assert!(own.starts_with(account), "{own}: {seen:?}");
+        let flags = &settled.settlement.flags;
+        assert_eq!(flags.contains(&Flag::CgroupMoved), is_moved, "{seen:?}");
+    }
+}
+
+/// A process that is forked, executes, opens the GPU, holds it and ends; in which group it is seen each time.
+fn seen_in(seen: [Option<&str>; 4]) -> World {
+    let mut world = World::daemon();
+    let paths: Vec<&str> = seen.into_iter().flatten().collect();
+    let group = |path: &str| {
+        let id = paths.iter().position(|one| *one == path).unwrap();
+        CgroupId { hierarchy: 0, id: 100 + u64::try_from(id).unwrap() }
+    };
+    for path in &paths {
+        world.event(Event::CgroupMade(CgroupMade {
+            cgroup: group(path),
+            path: Some(path.as_bytes().to_vec().into()),
+            at: BootNs(10_001 * MS),
+            cpu: 0,
+            seq: 0,
+        }));
+    }
+    let key = process(100, 10_100);
+    let events = [
+        fork(key, shell()),
+        exec(key, shell(), 10_100 * MS + 1, "train"),
+        touch(key, shell(), 10_100 * MS + 2),
+        exit(key, shell(), 10_300 * MS),
+    ];
+    for (mut event, path) in events.into_iter().zip(seen) {
+        let Some(path) = path else { continue };
+        let subject = match &mut event {
+            Event::Fork(fork) => &mut fork.subject,
+            Event::Exec(exec) => &mut exec.subject,
+            Event::DeviceTouch(touch) => &mut touch.subject,
+            Event::Exit(exit) => &mut exit.subject,
+            Event::CgroupMade(_) => unreachable!(),
+        };
+        subject.cgroups = Some(vec![group(path)]);
+        // Told twice, it changes nothing.
+        world.event(event.clone());
+        world.event(event);
+    }
+    world.opens(100, 10_110);
+    world.read(10_200);
+    world.closes(100, 10_301);
+    world.read(10_400);
+    world
 }

@@ -29,7 +29,7 @@ pub use reseed::Seeded;
 
 use self::eviction::Departed;
 use self::losses::Losses;
-use self::record::Record;
+use self::record::{Record, Stand};
 use crate::identity::{Basis, Ended, Image, ImageContent, Lifetime, User};
 use crate::kernel::{DeviceTouch, Event, Exec, Exit, Fork, ProcessKey, Subject};
 use crate::unit::{BootNs, Pid};
@@ -193,7 +193,14 @@ impl Lifetimes {
             return Applied::Nothing;
         }
         let executed = image.since;
-        if let Some(since) = self.change(&key, |record| record.put_exec(image)) {
+        let executed_in = subject.cgroups.as_deref();
+        let put = self.change(&key, |record| {
+            if let Some(cgroups) = executed_in {
+                record.stand_in(cgroups, Stand::Exec(executed));
+            }
+            record.put_exec(image)
+        });
+        if let Some(since) = put {
             self.patch_children_after(key, since);
             if created || since < executed {
                 self.doubt_children(BTreeSet::from([key]));
@@ -207,8 +214,12 @@ impl Lifetimes {
         let subject = &exit.subject;
         let Some(_) = self.meet(subject, subject.at) else { return Applied::Nothing };
         let end = Ended { at: subject.at, is_seen: true, wait_status: exit.wait_status };
-        let outcome =
-            self.change(&subject.key, |record| (record.end(end), record.life.touched.is_some()));
+        let outcome = self.change(&subject.key, |record| {
+            if let Some(cgroups) = &subject.cgroups {
+                record.is_last_in(cgroups);
+            }
+            (record.end(end), record.life.touched.is_some())
+        });
         self.take_back_looks_after_end(subject.key);
         self.make_room();
         match outcome {
@@ -220,7 +231,13 @@ impl Lifetimes {
     fn apply_touch(&mut self, touch: &DeviceTouch) -> Applied {
         let subject = &touch.subject;
         let Some(_) = self.meet(subject, subject.at) else { return Applied::Nothing };
-        match self.change(&subject.key, |record| record.touch(subject.at)) {
+        let touched = self.change(&subject.key, |record| {
+            if let Some(cgroups) = &subject.cgroups {
+                record.stand_in(cgroups, Stand::Touch(subject.at));
+            }
+            record.touch(subject.at)
+        });
+        match touched {
             Some(true) => Applied::Touched(subject.key),
             _ => Applied::Nothing,
         }

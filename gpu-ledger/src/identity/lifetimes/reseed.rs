@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Look, Record, Window};
+use super::record::{Look, Record, Stand, Window};
 use super::{Lifetimes, floor};
 use crate::identity::{Ended, ImageContent, SeenProcess, Snapshot};
 use crate::kernel::ProcessKey;
@@ -104,6 +104,7 @@ impl Lifetimes {
             }
             let cgroups: Vec<_> = seen.cgroups.iter().map(|(cgroup, _)| *cgroup).collect();
             record.learn_cgroups(&cgroups);
+            record.stand_in(&cgroups, Stand::Found);
             content.map(|content| record.put_seen(content, seen.user, window))
         });
         self.patch_children_after(*key, BootNs(0));

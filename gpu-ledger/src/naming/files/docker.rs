@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::answer::Told;
 use super::super::asked::{Question, is_id};
 use super::reading::Folder;
-use super::{Files, FilesError, Home, first};
+use super::{Files, FilesError, Home, first, is_of};
 
 /// Where the engine keeps its data: its own default, and that of the snap.
 const ROOTS: [&str; 2] = ["/var/lib/docker", "/var/snap/docker/common/var-lib-docker"];
@@ -27,6 +27,8 @@ const BYTES_MAX: u64 = 1 << 20;
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Container {
+    #[serde(rename = "ID")]
+    id: Option<String>,
     name: Option<String>,
     config: Option<Config>,
 }
@@ -76,22 +78,25 @@ fn of_containers(
     below: &str,
     question: &Question,
 ) -> Result<Option<Told>, FilesError> {
-    let file = |id: &str| format!("{below}containers/{id}/config.v2.json");
-    let Some(mut told) = of_file(root, &file(question.id()))? else { return Ok(None) };
+    let Some(mut told) = of_file(root, below, question.id())? else { return Ok(None) };
     let Some(sandbox) = told.labels.get(SANDBOX).filter(|id| is_id(id)) else {
         return Ok(Some(told));
     };
-    let sandbox = of_file(root, &file(sandbox))?;
+    let sandbox = of_file(root, below, sandbox)?;
     let mut labels = sandbox.map(|sandbox| sandbox.labels).unwrap_or_default();
     labels.retain(|key, _| !key.starts_with(ANNOTATION));
     told.labels.retain(|key, _| !key.starts_with(ANNOTATION));
     Ok(Some(told.in_pod(labels)))
 }
 
-fn of_file(root: &Folder, below: &str) -> Result<Option<Told>, FilesError> {
-    let Some(bytes) = root.read(below, BYTES_MAX)? else { return Ok(None) };
+fn of_file(root: &Folder, below: &str, id: &str) -> Result<Option<Told>, FilesError> {
+    let below = format!("{below}containers/{id}/config.v2.json");
+    let Some(bytes) = root.read(&below, BYTES_MAX)? else { return Ok(None) };
     let container: Container =
-        serde_json::from_slice(&bytes).map_err(|_| FilesError::Form { path: root.path(below) })?;
+        serde_json::from_slice(&bytes).map_err(|_| FilesError::Form { path: root.path(&below) })?;
+    if !is_of(container.id.as_deref(), id) {
+        return Ok(None);
+    }
     // The slash is of the time when links named containers within others.
     let name = container.name.map(|name| name.strip_prefix('/').unwrap_or(&name).to_owned());
     let (image, labels) = container.config.map_or((None, None), |one| (one.image, one.labels));

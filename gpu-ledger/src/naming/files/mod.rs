@@ -180,3 +180,9 @@ fn first<T: Copy>(
     }
     failed
 }
+
+/// Whether what was found where an id's own things lie says that it is of that id: a folder that was copied, or whose
+/// container was set up anew, has another's. What says nothing of it (an older form) is taken.
+fn is_of(stored: Option<&str>, id: &str) -> bool {
+    stored.is_none_or(|stored| stored == id)
+}

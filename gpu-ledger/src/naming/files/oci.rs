@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::super::answer::Told;
 use super::super::asked::{Question, is_id};
 use super::reading::Folder;
-use super::{Files, FilesError, Home, first};
+use super::{Files, FilesError, Home, first, is_of};
 
 /// Where containerd has its bundles, `NAMESPACE/ID/config.json` below it: its own state folder, that of k3s
 /// and RKE2, of microk8s and of k0s (containerd, `core/runtime/v2/bundle.go`; `containerd.rs` says by what these set
@@ -27,6 +27,8 @@ const STORES: [&str; 2] = [
     "/run/containers/storage/overlay-containers",
     "/var/lib/containers/storage/overlay-containers",
 ];
+/// The annotation of CRI-O that names the pod's sandbox, of that itself too.
+const SANDBOX_ID: &str = "io.kubernetes.cri-o.SandboxID";
 /// Bytes of a configuration, of which mounts and the system call filter are most.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -66,8 +68,16 @@ pub(super) fn tell_crio(
     let below = |id: &str| format!("{id}/userdata/config.json");
     first(&folders, |store| {
         let Some(found) = annotations(store, &below(question.id()))? else { return Ok(None) };
-        let sandbox = found.get("io.kubernetes.cri-o.SandboxID").filter(|id| is_id(id));
-        let sandbox = sandbox.map(|id| annotations(store, &below(id))).transpose()?.flatten();
+        let stored = found.get("io.kubernetes.cri-o.ContainerID");
+        if !is_of(stored.map(String::as_str), question.id()) {
+            return Ok(None);
+        }
+        let sandbox = found.get(SANDBOX_ID).filter(|id| is_id(id));
+        let of_sandbox = sandbox.map(|id| annotations(store, &below(id))).transpose()?.flatten();
+        let is_sandbox = |found: &BTreeMap<String, String>| {
+            sandbox.is_some_and(|id| is_of(found.get(SANDBOX_ID).map(String::as_str), id))
+        };
+        let sandbox = of_sandbox.filter(is_sandbox);
         let labels = sandbox.map(|mut sandbox| labels(&mut sandbox)).unwrap_or_default();
         Ok(Some(of_crio(found).in_pod(labels)))
     })

@@ -19,7 +19,7 @@ use super::super::answer::Told;
 use super::super::asked::Question;
 use super::bolt::{self, Fault, Look, Value};
 use super::reading::Folder;
-use super::{Files, FilesError, Home, first, wal};
+use super::{Files, FilesError, Home, first, is_of, wal};
 
 /// The configuration of containers-storage, which may name another graph root.
 const STORAGE_CONF: (&str, &str) = ("/etc/containers", "storage.conf");
@@ -73,6 +73,7 @@ struct Storage {
 /// for a text (looked at with Podman 5.4.2).
 #[derive(Deserialize)]
 struct Config {
+    id: Option<String>,
     name: Option<String>,
     #[serde(rename = "rootfsImageName")]
     image: Option<String>,
@@ -83,6 +84,7 @@ struct Config {
 /// A pod's (podman 4.8, `libpod/pod.go`).
 #[derive(Default, Deserialize)]
 struct PodConfig {
+    id: Option<String>,
     name: Option<String>,
     labels: Option<BTreeMap<String, String>>,
 }
@@ -186,14 +188,18 @@ fn look_up(bytes: &[u8], id: &str) -> rusqlite::Result<Option<Told>> {
         Some(pod) if !pod.is_empty() => noted(&database, "PodConfig", pod)?,
         _ => None,
     };
-    Ok(Some(tell_of(config, pod)))
+    Ok(tell_of(config, pod, id))
 }
 
-fn tell_of(config: Config, pod: Option<PodConfig>) -> Told {
-    let pod = pod.unwrap_or_default();
+fn tell_of(config: Config, pod: Option<PodConfig>, id: &str) -> Option<Told> {
+    if !is_of(config.id.as_deref(), id) {
+        return None;
+    }
+    let is_its = |pod: &PodConfig| is_of(pod.id.as_deref(), config.pod.as_deref().unwrap_or(""));
+    let pod = pod.filter(is_its).unwrap_or_default();
     let told = Told { name: config.name, image: config.image, pod: pod.name, ..Told::default() };
     let told = told.with_labels(config.labels.unwrap_or_default());
-    told.in_pod(pod.labels.unwrap_or_default())
+    Some(told.in_pod(pod.labels.unwrap_or_default()))
 }
 
 /// The same from the old database (podman 4.3, `libpod/boltdb_state_internal.go`; looked at with Podman 4.3.1).
@@ -204,7 +210,7 @@ fn look_up_old(look: &mut Look<'_>, question: &Question) -> Result<Option<Told>,
         Some(pod) if !pod.is_empty() => noted_of_old(look, "pod", pod)?,
         _ => None,
     };
-    Ok(Some(tell_of(config, pod)))
+    Ok(tell_of(config, pod, question.id()))
 }
 
 fn noted_of_old<T: DeserializeOwned>(

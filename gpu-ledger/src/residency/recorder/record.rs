@@ -1,7 +1,6 @@
 //! A whole recording: the driver opened, a batch for each GPU, their iterations, both verdicts.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +20,7 @@ use crate::argv::redact_words;
 use crate::calling::gpu_called;
 use crate::clock::Clock;
 use crate::escape::escape;
-use crate::output::complain;
+use crate::output::{complain, to_stdout};
 use crate::residency::events::Labels;
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu};
 use crate::residency::moment::Length;
@@ -145,9 +144,7 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
         remember(&verifications, &reports);
     }
     let page = page(&reports, outcome, options.acceptance);
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(page.as_bytes())?;
-    stdout.flush()?;
+    to_stdout(&page)?;
     Ok(status(&reports))
 }
 

@@ -46,6 +46,7 @@ pub(super) fn lifetime(name: &str, born_us: u64, exit_us: Option<u64>) -> Lifeti
         images_forgotten: 0,
         image_gaps: Vec::new(),
         cgroups: Vec::new(),
+        cgroups_stood: 0,
         touched: None,
         ended: exit_us.map(exited),
     }

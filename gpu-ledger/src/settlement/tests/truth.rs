@@ -125,6 +125,7 @@ impl World {
             images_forgotten: 0,
             image_gaps: Vec::new(),
             cgroups: Vec::new(),
+            cgroups_stood: 0,
             touched: None,
             ended: None,
         };

@@ -1,7 +1,10 @@
 //! What is refused, where, and with which remedy.
 
 use super::*;
-use crate::attribution::rules::{FAULTS_MAX, FILE_BYTES_MAX, Faults, LINE_BYTES_MAX, RULES_MAX};
+use crate::attribution::rules::{
+    FAULTS_LOOKED_MAX, FAULTS_MAX, FILE_BYTES_MAX, Faults, LINE_BYTES_MAX, REGEXES_BYTES_MAX,
+    RULES_MAX,
+};
 
 fn refused(text: &str) -> Faults {
     match RuleSet::parse(text.as_bytes()) {
@@ -153,9 +156,9 @@ fn all_faults_of_a_file_are_told_in_its_order_and_bounded() {
     assert_eq!(lines, [3, 4, 5, 8]);
     assert!(faults.to_string().starts_with("3:1: unknown key"), "{faults}");
     assert!(faults.to_string().ends_with("(and 3 more: gpu-ledger rules check)"), "{faults}");
-    let many = "[[rule]]\n".repeat(1_000);
+    let many = "[[rule]]\n".repeat(150);
     let faults = refused(&many);
-    assert_eq!((faults.faults.len(), faults.more), (FAULTS_MAX, 1_000 - FAULTS_MAX));
+    assert_eq!((faults.faults.len(), faults.more), (FAULTS_MAX, 150 - FAULTS_MAX));
     assert!(faults.faults.iter().zip(1..).all(|(fault, line)| fault.line == line), "{faults:?}");
 }
 
@@ -230,3 +233,41 @@ const PIECES: &[&[u8]] = &[
     b"\n",
     b"\n[[rule]]\n",
 ];
+
+/// Whatever it is that is wrong thousands of times, the file is left alone after some hundreds of it.
+#[test]
+fn a_file_in_which_enough_is_wrong_is_not_looked_into_any_further() {
+    // Of each of these only the time to find it out differs.
+    let of_rules = ["argv = { regex = '(?u:\\w{200})' }", "progam = \"x\"", "argv = []"];
+    let mut texts: Vec<String> = of_rules
+        .iter()
+        .map(|line| format!("[[rule]]\naccount = \"a\"\n{line}\n").repeat(2 * FAULTS_LOOKED_MAX))
+        .collect();
+    let keys = |key: &str| -> String {
+        let line = |n| format!("{key}{n} = \"\"\n");
+        (0..2 * FAULTS_LOOKED_MAX).map(line).collect()
+    };
+    texts.push(keys("unknown"));
+    texts.push(format!("[[rule]]\naccount = \"a\"\n{}", keys("unknown")));
+    texts.push(format!("[[rule]]\naccount = \"a\"\n{}", keys("labels.l")));
+    for text in texts {
+        let faults = refused(&text);
+        assert!(faults.is_cut && faults.faults.len() == FAULTS_MAX, "{faults}");
+        let found = FAULTS_MAX + faults.more;
+        assert!((FAULTS_LOOKED_MAX..=FAULTS_LOOKED_MAX + 1).contains(&found), "{found}");
+        assert!(faults.to_string().contains(" (and at least "), "{faults}");
+    }
+}
+
+#[test]
+fn regular_expressions_that_are_too_large_together_are_refused_at_the_one_with_which_they_are() {
+    let rule = "[[rule]]\naccount = \"a\"\nargv = { regex = 'a(?u:\\w{10})' }\n";
+    rules(&rule.repeat(10));
+    let (small, wrong) = ("[[rule]]\naccount = \"a\"\nargv = { regex = 'a' }\n", "progam = 1\n");
+    let faults = refused(&format!("{}{small}{wrong}", rule.repeat(1_000)));
+    let [fault] = &*faults.faults else { panic!("{faults:?}") };
+    assert_eq!((fault.column, fault.line % 3), (19, 0));
+    assert!((300..3_000).contains(&fault.line), "{fault}");
+    assert!(fault.what.contains(&format!("more than {REGEXES_BYTES_MAX} bytes")), "{fault}");
+    assert!(fault.what.contains("count less with {n}"), "{fault}");
+}

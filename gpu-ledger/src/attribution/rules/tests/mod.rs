@@ -2,6 +2,7 @@ mod documented;
 mod faults;
 mod matching;
 mod model;
+mod never;
 mod shadows;
 
 use crate::attribution::Process;

@@ -63,6 +63,27 @@ fn a_capture_that_must_take_something_leaves_the_rest() {
     assert_eq!(shadows(&format!("{first}[[rule]]\naccount = \"c\"\nprogram = \"ab\"\n")), [(2, 1)]);
 }
 
+/// Rules that would each have to be held against all before them: what is found is certain, and what was not looked
+/// for is counted.
+#[test]
+fn where_everybody_would_be_held_against_everybody_the_rest_is_counted() {
+    let distinct = |count: u32| -> String {
+        let rule = |n: u32| {
+            let (low, high) = (1 + n % 100, 1 + n / 100);
+            format!(
+                "[[rule]]\naccount = \"a\"\nargv = {{ regex = '[a-z]{{{low}}}[0-9]{{{high}}}' }}\n"
+            )
+        };
+        (0..count).map(rule).collect()
+    };
+    let again = "[[rule]]\naccount = \"b\"\nargv = { regex = '[a-z]{1}[0-9]{1}' }\n";
+    let few = rules(&format!("{}{again}", distinct(1_000))).shadows();
+    assert_eq!((few.count(), few.unlooked), (1, 0));
+    let many = rules(&format!("{again}{}{again}", distinct(5_000))).shadows();
+    assert!(many.unlooked > 1 && many.unlooked < 3_000, "{}", many.unlooked);
+    assert_eq!((many.shadowed[0].rule.0, many.count()), (2, 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

@@ -255,6 +255,7 @@ fn tell(lifetimes: &mut Lifetimes, told: &Told) {
 fn picture(lifetimes: &Lifetimes) -> Vec<Lifetime> {
     let comparable = |lifetime: &Lifetime| Lifetime {
         cgroups: Vec::new(),
+        cgroups_stood: 0,
         ended: lifetime.ended.filter(|ended| ended.is_seen),
         ..lifetime.clone()
     };

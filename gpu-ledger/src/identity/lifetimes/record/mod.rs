@@ -54,6 +54,19 @@ struct Seed {
     window: Window,
 }
 
+/// When a process is taken to be in the control groups that it is to work in. Runtimes, schedulers and service managers
+/// put what they start into its groups before its last exec; a desktop does so after it (gnome-shell has systemd make
+/// a scope of a program that runs), and mostly before that one opens a GPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stand {
+    /// Found by a look at procfs, whatever came before.
+    Found,
+    /// At this exec.
+    Exec(BootNs),
+    /// When it opened a device.
+    Touch(BootNs),
+}
+
 /// A doubt that a look ended because it showed the image that was known.
 #[derive(Clone, Copy, Debug)]
 struct Confirmed {
@@ -96,6 +109,8 @@ pub(super) struct Record {
     open_gap: Option<(BootNs, BootNs)>,
     /// Start of the youngest child seen to be forked: an exec older than it came late.
     pub(super) last_birth: Option<BootNs>,
+    /// What `life.cgroups_stood` counts at.
+    stood: Option<Stand>,
     /// Never evicted and never forgotten.
     pub(super) pinned: bool,
 }
@@ -110,6 +125,7 @@ impl Record {
             images_forgotten: 0,
             image_gaps: Vec::new(),
             cgroups: Vec::new(),
+            cgroups_stood: 0,
             touched: None,
             ended: None,
         };
@@ -126,6 +142,7 @@ impl Record {
             lost_from: None,
             open_gap: None,
             last_birth: None,
+            stood: None,
             pinned: false,
         }
     }
@@ -184,7 +201,48 @@ impl Record {
         };
         // Only hierarchies that come and go while a process lives can be more than there is room for.
         let forgotten = (1..cgroups.len()).find(is_left).unwrap_or(1);
-        cgroups.remove(forgotten);
+        self.remove_cgroup(forgotten);
+    }
+
+    fn remove_cgroup(&mut self, place: usize) {
+        self.life.cgroups.remove(place);
+        if place < self.life.cgroups_stood {
+            self.life.cgroups_stood = self.life.cgroups_stood.saturating_sub(1);
+        }
+    }
+
+    /// These are the ones that it is in now, also where it had left them before.
+    pub(super) fn is_last_in(&mut self, cgroups: &[CgroupId]) {
+        for cgroup in cgroups {
+            let known = &self.life.cgroups;
+            let place = known.iter().position(|one| one == cgroup);
+            let left = place.filter(|place| {
+                let mut later = known.iter().skip(place.saturating_add(1));
+                later.any(|other| other.hierarchy == cgroup.hierarchy)
+            });
+            if let Some(place) = left {
+                self.remove_cgroup(place);
+            }
+            if left.is_some() || place.is_none() {
+                self.life.cgroups.push(*cgroup);
+                self.forget_left_cgroup();
+            }
+        }
+    }
+
+    /// It is in these groups at a moment from which on a move counts as one, unless a better one is known.
+    pub(super) fn stand_in(&mut self, cgroups: &[CgroupId], stand: Stand) {
+        let is_better = match (self.stood, stand) {
+            (None, _) | (Some(Stand::Found), Stand::Exec(_) | Stand::Touch(_)) => true,
+            (Some(Stand::Exec(known) | Stand::Touch(known)), Stand::Exec(at)) => known < at,
+            (Some(Stand::Exec(known)), Stand::Touch(at)) => known <= at,
+            (Some(Stand::Touch(_)), Stand::Touch(_)) | (Some(_), Stand::Found) => false,
+        };
+        if is_better {
+            self.is_last_in(cgroups);
+            self.stood = Some(stand);
+            self.life.cgroups_stood = self.life.cgroups.len();
+        }
     }
 
     /// The image of an exec event. Returns from when on the images are news.

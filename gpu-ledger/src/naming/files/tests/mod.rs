@@ -303,3 +303,30 @@ fn a_name_that_a_group_bears_is_looked_up_nowhere() {
         assert!(Tree::new().asked(&format!("{runtime} {ID}")).unwrap().is_none());
     }
 }
+
+/// What lies where one container's things do, and says that it is another's: nobody is called by that.
+#[test]
+fn what_says_that_it_is_anothers_names_nobody() {
+    let docker = format!("/var/lib/docker/containers/{OTHER}/config.v2.json");
+    let tree = Tree::new().write(&docker, &docker_config("web1"));
+    let crio = |id: &str| {
+        let annotations = format!(
+            r#"{{"io.kubernetes.container.name":"trainer","io.kubernetes.cri-o.ContainerID":"{id}"}}"#
+        );
+        let below =
+            format!("/run/containers/storage/overlay-containers/{OTHER}/userdata/config.json");
+        Tree::new().write(&below, &oci_config(&annotations))
+    };
+    let database = "/var/lib/containers/storage/db.sql";
+    let podman = Tree::new();
+    let made = podman::made(&podman.path(database));
+    podman::add(&made, ID, "web1", "");
+    made.execute("UPDATE ContainerConfig SET Id = ?1", [OTHER]).unwrap();
+    for (runtime, tree) in [("docker", tree), ("cri-o", crio(ID)), ("podman", podman)] {
+        for question in [format!("{runtime} {OTHER}"), format!("any {OTHER}"), format!("any {ID}")]
+        {
+            assert!(tree.asked(&question).unwrap().is_none(), "{question}");
+        }
+    }
+    assert_eq!(words(&crio(OTHER).names(&format!("cri-o {OTHER}")))[0], "trainer");
+}

@@ -5,9 +5,9 @@ use super::*;
 /// As cri-dockerd (00d31bf, `core/container_create.go` and `core/sandbox_helpers.go`) has Docker write it.
 #[test]
 fn docker_tells_the_kubelets_names() {
-    let config = |name: &str, labels: &str| {
+    let config = |id: &str, name: &str, labels: &str| {
         format!(
-            r#"{{"ID":"{ID}","Name":"/{name}","Config":{{"Image":"sha256:0f","Env":["TOKEN=secret"],
+            r#"{{"ID":"{id}","Name":"/{name}","Config":{{"Image":"sha256:0f","Env":["TOKEN=secret"],
             "Labels":{{{labels},"io.kubernetes.pod.name":"train-0","io.kubernetes.pod.namespace":"research"}}}}}}"#
         )
     };
@@ -22,8 +22,8 @@ fn docker_tells_the_kubelets_names() {
     for below in ["", "165536.165536/"] {
         let file = |id| format!("/var/lib/docker/{below}containers/{id}/config.v2.json");
         let tree = Tree::new()
-            .write(&file(ID), &config("k8s_trainer_train-0_research_u_0", &own(OTHER)))
-            .write(&file(OTHER), &config("k8s_POD_train-0_research_u_0", pods));
+            .write(&file(ID), &config(ID, "k8s_trainer_train-0_research_u_0", &own(OTHER)))
+            .write(&file(OTHER), &config(OTHER, "k8s_POD_train-0_research_u_0", pods));
         let names = tree.names(&format!("docker {ID}"));
         assert_eq!(words(&names), ["trainer", "sha256:0f", "-", "-", "train-0", "research"]);
         // What the pod says goes before what its image says.
@@ -33,7 +33,7 @@ fn docker_tells_the_kubelets_names() {
         assert!(!format!("{names:?}").contains("secret"));
         // Whatever is said to be a sandbox leads out of nowhere.
         for sandbox in ["", "../../../../etc", &"0".repeat(64)] {
-            let tree = Tree::new().write(&file(ID), &config("k8s_trainer", &own(sandbox)));
+            let tree = Tree::new().write(&file(ID), &config(ID, "k8s_trainer", &own(sandbox)));
             let names = tree.names(&format!("docker {ID}"));
             assert_eq!(label(&names, "team"), None, "{sandbox}");
         }
