@@ -76,6 +76,7 @@ impl Default for Tally {
             unattributed: BTreeMap::new(),
             gaps: BTreeMap::new(),
             held: HeldMeter::default(),
+            memory: MemoryMeter::default(),
             held_head: 0,
             resumed: BTreeMap::new(),
         }
