@@ -26,7 +26,6 @@ use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
 use crate::kernel::TracerOptions;
-use crate::memory::Pace;
 use crate::observer::{Missing, Observer};
 use crate::session::preflight::host_name;
 use crate::unknown::{Unknown, UnknownReason};
@@ -45,11 +44,10 @@ impl Daemon {
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
         let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
-        let tracer = tracer_options(&config);
+        let watched = (tracer_options(&config), config.memory_period);
         let naming = start::naming(&config, &clock);
-        let pace = config.memory_period.map(Pace::of);
         let (mut observer, missing) =
-            start::observe(&clock, host_name, (&tracer, pace), left.resumed, Arc::clone(&naming));
+            start::observe(&clock, host_name, &watched, left.resumed, Arc::clone(&naming));
         let in_force = InForce::at_start(rules, naming, config.cmdline, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());

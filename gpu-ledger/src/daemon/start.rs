@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::{Clock, Stamp};
 use crate::config::Config;
@@ -82,7 +83,7 @@ pub(super) fn naming(config: &Config, clock: &Clock) -> Arc<Naming> {
 pub(super) fn observe(
     clock: &Clock,
     host_name: Arc<str>,
-    (tracer, memory): (&TracerOptions, Option<Pace>),
+    (tracer, memory): &(TracerOptions, Option<Duration>),
     resumed: Resumed,
     naming: Arc<Naming>,
 ) -> (Observer, Vec<Missing>) {
@@ -91,7 +92,10 @@ pub(super) fn observe(
         host_name,
         probe_arguments: vec![OsString::from(PROBE_WORD)],
         // The kernel side says which of the two there are.
-        settings: HostSettings { memory, ..HostSettings::of_daemon(true, tracer.device_touch) },
+        settings: HostSettings {
+            memory: memory.map(Pace::of),
+            ..HostSettings::of_daemon(true, tracer.device_touch)
+        },
         resumed,
         naming: Some(naming),
     };
