@@ -12,8 +12,14 @@ mod support;
 mod privilege;
 
 #[cfg(test)]
+#[path = "residency/acceptance.rs"]
+mod acceptance;
+#[cfg(test)]
 #[path = "residency/faults.rs"]
 mod faults;
+#[cfg(test)]
+#[path = "residency/halted.rs"]
+mod halted;
 #[cfg(test)]
 #[path = "residency/record.rs"]
 mod record;

@@ -119,6 +119,12 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
+/// Nanoseconds of CPU that this process has used, in all of its threads (`CLOCK_PROCESS_CPUTIME_ID`).
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
 fn nanoseconds(id: ClockId) -> u64 {
     let time = clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(u64::MAX);

@@ -14,6 +14,7 @@
 //! |---|---|---|
 //! | [`unit`], [`unknown`] | units as types; known, or unknown with a reason | nothing |
 //! | [`clock`] | the only readers of time, and what the wall clock showed when | the kernel's clocks |
+//! | `adjtimex` | whether somebody keeps the wall clock right | adjtimex(2) |
 //! | [`coverage`] | when and what could be seen | nothing |
 //! | [`argv`] | how much of a command line is kept, and no secret of it | nothing |
 //! | [`escape`] | strangers' bytes, made safe to print | nothing |
@@ -36,6 +37,7 @@
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`residency`] | curves that prove how near each number was to its moment; books nothing | `files`: a batch's folder |
 //! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | `tables` | tables as Parquet | what they are written into |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
@@ -60,6 +62,7 @@
 extern crate self as gpu_ledger;
 
 pub mod accounting;
+mod adjtimex;
 pub mod argv;
 pub mod attribution;
 pub mod bill;
@@ -97,5 +100,7 @@ pub mod settlement;
 #[expect(dead_code, reason = "shared with the tests of the built binary, which need more of it")]
 mod support;
 pub mod survey;
+#[cfg(feature = "parquet")]
+mod tables;
 pub mod unit;
 pub mod unknown;

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::recorded::{batches, json, recorder, residency, rows, runs, text, verified};
 use crate::support::{Sim, poll};
 
-/// The last argument of a call that is late once.
-fn reasons(found: &serde_json::Value) -> Vec<&str> {
+/// What `verify` found the data to be void for.
+pub(crate) fn reasons(found: &serde_json::Value) -> Vec<&str> {
     let reasons = found["void_reasons"].as_array().unwrap();
     reasons.iter().map(|void| void["reason"].as_str().unwrap()).collect()
 }
 
 /// Starts a recording and waits until its window has begun.
-fn begun(sim: &Sim, words: &[&str]) -> std::process::Child {
+pub(crate) fn begun(sim: &Sim, words: &[&str]) -> std::process::Child {
     let child = recorder(sim, words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     poll("the window begins", || {
         let batch = std::fs::read_dir(runs(sim)).ok()?.next()?.ok()?.path();
@@ -80,7 +80,7 @@ fn a_call_that_never_returns_does_not_keep_the_recorder() {
     let shown = residency(&["show", batch]);
     assert!(text(&shown.stdout).contains("VOID"), "{}", text(&shown.stdout));
     let compared = residency(&["compare", batch, batch]);
-    assert_eq!(compared.status.code(), Some(4), "{}", text(&compared.stderr));
+    assert_eq!(compared.status.code(), Some(5), "{}", text(&compared.stderr));
     let methods = residency(&["methods", batch]);
     assert_eq!((methods.status.code(), methods.stdout.len()), (Some(5), 0));
 }

@@ -1,5 +1,5 @@
 //! What `cargo xtask bench residency` measures: a batch of many points is written, then proven, each in a
-//! process of its own. Prints `name value` lines; times are nanoseconds.
+//! process of its own; and a loop that sleeps after each pass, beside which the recorder is measured. Prints `name value` lines; times are nanoseconds.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -10,11 +10,16 @@
 )]
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use gpu_ledger::clock::Stamp;
+use gpu_ledger::accounting::calls::{CallWatch, Calls};
+use gpu_ledger::accounting::driver::CALL_DEADLINE;
+use gpu_ledger::accounting::nvml::Library;
+use gpu_ledger::clock::{Clock, Stamp};
 use gpu_ledger::residency::events::{EndCause, Event, Labels};
 use gpu_ledger::residency::files::{Batch, Manifest, ManifestGpu, verify};
+use gpu_ledger::residency::probe::Instrument as _;
+use gpu_ledger::residency::recorder::gauges::Gauges;
 use gpu_ledger::residency::sample::{
     DeviceMemory, Fields, ProcessMemory, ProcessUtilization, Reading, Sample, Status,
 };
@@ -36,7 +41,8 @@ fn main() {
     match words[..] {
         ["fill", folder, points] => fill(Path::new(folder), points.parse().unwrap()),
         ["verify", folder] => prove(Path::new(folder)),
-        _ => panic!("fill DIR POINTS, or verify DIR"),
+        ["loop", library, seconds] => naive(Path::new(library), seconds.parse().unwrap()),
+        _ => panic!("fill DIR POINTS, verify DIR, or loop LIBRARY SECONDS"),
     }
     println!("peak_kib {}", peak_kib());
 }
@@ -160,4 +166,22 @@ fn prove(folder: &Path) {
     assert_eq!((report.data_verdict, report.exit_status()), (DataVerdict::Valid, 3), "{report}");
     println!("points {}", report.iterations[0].points_available.unwrap());
     println!("rows {}", report.iterations[0].rows);
+}
+
+/// What everybody writes first: ask, sleep, ask again. Its interval is a period and a pass.
+fn naive(library: &Path, seconds: u64) {
+    let (clock, watch) = (Clock::system(), CallWatch::default());
+    let mut calls = Calls::new(clock.clone(), CALL_DEADLINE, watch);
+    let library = Library::open(Some(library), &mut calls).unwrap();
+    let gpu = library.gpu_at(0, &mut calls).unwrap();
+    let mut gauges = Gauges::new(gpu, calls, clock);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut passes: u64 = 0;
+    while Instant::now() < end {
+        let fields = gauges.fields();
+        assert!(fields.memory.known().is_some());
+        passes += 1;
+        std::thread::sleep(Duration::from_nanos(Settings::default().period.0));
+    }
+    println!("passes {passes}");
 }

@@ -22,7 +22,9 @@ fn t19_the_acceptance_run_has_all_its_points_and_a_simulation_never_passes() {
     assert_eq!((&found["data_verdict"], &found["as_recorded"]), (&"valid".into(), &true.into()));
     assert_eq!(found["backend_verdict"], "fail");
     // Nothing of it stands for later batches.
-    assert_eq!(json(&batch.join("manifest.json"))["harness_verified"], false);
+    let manifest = json(&batch.join("manifest.json"));
+    assert_eq!(manifest["harness_verified"], false);
+    assert!(manifest["nvml_version"].as_str().is_some_and(|version| !version.is_empty()));
 }
 
 #[test]
@@ -157,6 +159,59 @@ fn a_window_that_is_ended_early_is_a_shorter_one() {
     assert_eq!(iteration["stopped_early"], true);
     assert_eq!(iteration["points_available"], iteration["points_required"]);
     assert_eq!(verified(batch)["data_verdict"], "valid");
+}
+
+#[test]
+fn a_command_that_outlives_its_window_has_its_end_in_the_batch() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let words = ["--duration", "500ms", "--", "sh", "-c", "sleep 2; exit 7"];
+    let output = recorder(&sim, &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let batch = batches(&sim).pop().unwrap();
+    let events = rows(&batch, "0001", "events.jsonl");
+    let ended: Vec<_> = events.iter().filter(|event| event["event"] == "command_ended").collect();
+    assert_eq!((ended.len(), &ended[0]["status"]), (1, &7.into()), "{events:?}");
+    let iteration = json(&batch.join("iterations/0001/iteration.json"));
+    assert_eq!(iteration["command"]["status"], 7);
+    assert_eq!(iteration["duration_ms"], 500.0);
+    let found = verified(&batch);
+    assert_eq!((&found["data_verdict"], &found["as_recorded"]), (&"valid".into(), &true.into()));
+    // The clocks were read when the window was over, and not only when its command was.
+    let end = iteration["t0_boottime_ns"].as_u64().unwrap() + 500_000_000;
+    let anchors = events.iter().filter_map(|event| event["boot_ns"].as_u64());
+    let after = anchors.filter(|at| *at >= end).min().unwrap();
+    assert!(after < ended[0]["at_ns"].as_u64().unwrap(), "{events:?}");
+}
+
+#[test]
+fn the_clock_of_the_drivers_time_stamps_is_found_where_there_are_any() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let domain = || {
+        let output = recorder(&sim, &["--duration", "300ms"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        let manifest = json(&batches(&sim).pop().unwrap().join("manifest.json"));
+        manifest["nvml_timestamp_domain"].as_str().unwrap().to_owned()
+    };
+    let mut job = std::process::Command::new(&crate::support::built().program);
+    job.args(["work", "--gpu", "0", "--ms", "60000"]).env("NVSIM_SOCKET", sim.socket());
+    let mut job = job.stdout(Stdio::null()).spawn().unwrap();
+    // The simulated driver's are of the wall clock. It has some as soon as a GPU has been busy for a while.
+    poll("the clock is found", || (domain() == "realtime").then_some(()));
+    job.kill().unwrap();
+    job.wait().unwrap();
+}
+
+#[test]
+fn nobody_who_reads_the_verdict_is_no_failure() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = recorder(&sim, &["--duration", "300ms"]);
+    let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
+    // That of the verdicts: a simulation's backend fails.
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(verified(&batches(&sim).pop().unwrap())["as_recorded"], true);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Area, Check, Status, adjtimex};
+use super::{Area, Check, Status};
+use crate::adjtimex;
 use crate::kernel::preflight::{self, Finding, Need, Outcome, Prerequisite};
 
 /// The names for other programs.
@@ -171,7 +172,7 @@ fn hidepid_of<'a>(mountinfo: &'a str, place: &str) -> Option<&'a str> {
 /// A clock that somebody keeps right is slewed; one that nobody keeps is stepped one day.
 fn clock() -> Check {
     let check = "clock-sync";
-    match adjtimex::is_synchronized() {
+    match adjtimex::kept().map(|kept| kept.is_synchronized) {
         Ok(true) => Check::ok(Area::Host, check, "a time service keeps the clock"),
         Ok(false) => {
             let cause = "no time service keeps the clock: what a step covers is disputed";

@@ -3,7 +3,6 @@
 //! Purpose: what is missing is said before it is missed. May touch: procfs, sysfs, the driver, the state
 //! directory, to look. May not: change anything, not even by making a file to see whether it can.
 
-mod adjtimex;
 mod driver;
 mod host;
 mod state;

@@ -69,6 +69,14 @@ pub enum Event {
         /// `CLOCK_REALTIME`.
         wall_us: WallUs,
     },
+    /// What recording itself took: told when a window begins and when it is over. It is the process that
+    /// records, of all GPUs of its together, and no program that it was asked to run.
+    RecorderCpu {
+        /// When.
+        at_ns: BootNs,
+        /// CPU time of that process since it started.
+        cpu_ns: u64,
+    },
     /// `/proc/stat` at a point, in clock ticks of all processors together.
     Cpu {
         /// Which point.

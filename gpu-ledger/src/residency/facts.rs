@@ -1,11 +1,17 @@
 //! What reports say of a batch besides its curves: the part of its manifest that they need.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
 pub use super::events::Labels;
 use super::moment::Length;
 use super::sample::FieldName;
 use super::settings::Settings;
+use super::spread::Spread;
 use super::tally::Figures;
-use super::verdict::Backend;
+use super::verdict::{Backend, or_unknown};
 use crate::escape::escape;
 use crate::unit::GpuUuid;
 
@@ -46,8 +52,59 @@ pub struct BatchFacts {
     pub command: Option<String>,
 }
 
+/// What probing itself took, the worst of all iterations.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Cost {
+    /// The greatest share of the window that passes took, in millionths.
+    pub probe_duty_cycle_ppm: Option<u64>,
+    /// The greatest share of a core that the recorder took, in millionths.
+    pub recorder_cpu_ppm: Option<u64>,
+    /// Of a pass over the fields.
+    pub pass: CallCost,
+    /// Of each field's call.
+    pub fields: BTreeMap<FieldName, CallCost>,
+}
+
+/// How long a call took, at the worst.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CallCost {
+    /// The greatest median.
+    pub p50_ms: Option<Length>,
+    /// The greatest 99th percentile.
+    pub p99_ms: Option<Length>,
+}
+
+impl CallCost {
+    /// An unknown is less than any length, and so never hides one.
+    fn worst(&mut self, of: &Spread) {
+        self.p50_ms = self.p50_ms.max(of.p50);
+        self.p99_ms = self.p99_ms.max(of.p99);
+    }
+}
+
+impl fmt::Display for CallCost {
+    /// `0.012 / 0.034`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {}", or_unknown(self.p50_ms), or_unknown(self.p99_ms))
+    }
+}
+
+impl Cost {
+    /// In words, in parts of which none is broken between two lines.
+    #[must_use]
+    pub fn parts(&self) -> Vec<String> {
+        let mut parts = vec![
+            format!("probing {} of the time", percent_of_ppm(self.probe_duty_cycle_ppm)),
+            format!("recorder CPU {} of a core", percent_of_ppm(self.recorder_cpu_ppm)),
+            format!("ms p50 / p99: pass {}", self.pass),
+        ];
+        parts.extend(self.fields.iter().map(|(name, cost)| format!("{name} {cost}")));
+        parts
+    }
+}
+
 /// The worst of all iterations of a batch, or of two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extremes {
     /// The greatest age at a point.
     pub max_sample_age: Option<Length>,
@@ -57,22 +114,30 @@ pub struct Extremes {
     pub pass_max: Option<Length>,
     /// The greatest 99th percentile of the time from one pass to the next.
     pub interval_p99: Option<Length>,
-    /// The greatest share of the window that passes took, in millionths.
-    pub duty_cycle_ppm: Option<u64>,
+    /// What probing took.
+    pub cost: Cost,
 }
 
 impl Extremes {
     /// Over the figures of iterations.
     #[must_use]
     pub fn of<'figures>(all: impl IntoIterator<Item = &'figures Figures>) -> Self {
-        all.into_iter().fold(Self::default(), |worst, figures| Self {
+        let mut worst = Self::default();
+        for figures in all {
             // An unknown is less than any length, and so never hides one.
-            max_sample_age: worst.max_sample_age.max(figures.max_sample_age_ms),
-            supremum: worst.supremum.max(figures.max_sample_age_sup_ms),
-            pass_max: worst.pass_max.max(figures.probe_duration_ms.max),
-            interval_p99: worst.interval_p99.max(figures.effective_interval_ms.p99),
-            duty_cycle_ppm: worst.duty_cycle_ppm.max(figures.probe_duty_cycle_ppm),
-        })
+            worst.max_sample_age = worst.max_sample_age.max(figures.max_sample_age_ms);
+            worst.supremum = worst.supremum.max(figures.max_sample_age_sup_ms);
+            worst.pass_max = worst.pass_max.max(figures.probe_duration_ms.max);
+            worst.interval_p99 = worst.interval_p99.max(figures.effective_interval_ms.p99);
+            let cost = &mut worst.cost;
+            cost.probe_duty_cycle_ppm = cost.probe_duty_cycle_ppm.max(figures.probe_duty_cycle_ppm);
+            cost.recorder_cpu_ppm = cost.recorder_cpu_ppm.max(figures.recorder_cpu_ppm);
+            cost.pass.worst(&figures.probe_duration_ms);
+            for (name, field) in &figures.field_duration_ms {
+                cost.fields.entry(*name).or_default().worst(&field.duration_ms);
+            }
+        }
+        worst
     }
 }
 

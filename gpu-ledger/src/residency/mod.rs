@@ -28,6 +28,8 @@ pub mod claims;
 pub mod compare;
 pub mod counts;
 pub mod events;
+#[cfg(feature = "parquet")]
+pub mod export;
 pub mod facts;
 pub mod files;
 pub mod methods;

@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::events::{Event, Labels};
+use super::events::Labels;
 use super::facts::{BatchFacts, Extremes};
 use super::files::{
-    ClockSyncState, Derived, EVENTS, FilesError, Iteration, Manifest, Rows, check, derive, marks,
+    ClockSyncState, Derived, FilesError, Iteration, Manifest, Walked, check, events_beside_points,
+    marks, walk_proven,
 };
 use super::statistics::Sound;
 use super::statistics::people::People;
@@ -128,14 +129,13 @@ impl Read {
         };
         let window = Window { t0, timeline_period: settings.timeline_period, duration };
         let mut people = People::default();
-        let mut rows = Rows::<Event>::open(&iteration.folder.join(EVENTS))?;
-        while let Some(event) = rows.row()? {
-            people.note(&event);
-        }
+        events_beside_points(&iteration.folder, |event| people.note(event))?;
         let phases = Phases::of(&self.marks, window);
         let mut fold = IterationFold::new(sound, window, settings, phases, people, thresholds);
-        derive(&iteration.folder, settings, |point| {
-            fold.point(point.point, point.cpu);
+        walk_proven(&iteration.folder, settings, |walked| {
+            if let Walked::Point(point) = walked {
+                fold.point(point.point, point.cpu);
+            }
             Ok(())
         })?;
         Ok(fold.finish())

@@ -83,6 +83,9 @@ pub struct Figures {
     pub effective_interval_ms: Spread,
     /// How late a pass began that was no catch-up.
     pub wake_late_ms: Spread,
+    /// CPU time of the process that records, of one core, in millionths; null where it was not told at both
+    /// ends of the window.
+    pub recorder_cpu_ppm: Option<u64>,
     /// How far the wall clock was moved; null where no readings of the clocks enclose the window.
     pub wall_clock_step_ms: Option<Length>,
     /// How long the machine slept; null as above.
@@ -348,6 +351,7 @@ impl<'settings> Tally<'settings> {
                 .collect(),
             effective_interval_ms: self.intervals.spread(),
             wake_late_ms: self.wake.spread(),
+            recorder_cpu_ppm: None,
             wall_clock_step_ms: Some(Length(clocks.wall_step_us.saturating_mul(1_000))),
             suspend_ms: Some(clocks.suspend),
             stopped_early: ending.is_some_and(|ending| ending.cause == EndCause::Stopped),

@@ -17,6 +17,7 @@ mod measure;
 mod page;
 mod paired;
 mod procfs;
+mod recorder;
 mod report;
 mod residency;
 mod rules;
@@ -41,7 +42,8 @@ enum Benchmark {
     Events(events::Options),
     /// A journal of a million settlements: how fast it is written, opened and read
     Journal(journal::Options),
-    /// A batch of a million points: how fast it is proven from its raw samples, and in how much memory
+    /// The residency recorder: the acceptance run idle and on a busy machine, its CPU beside a loop that sleeps
+    /// after each pass; a batch of a million points: how fast it is proven and drawn, in how much memory
     Residency(residency::Options),
     /// Ten thousand rules of attribution: what it costs to find the one that a process falls under
     Rules(rules::Options),

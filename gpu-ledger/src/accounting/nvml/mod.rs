@@ -124,6 +124,13 @@ impl Library {
         version.map_err(|error| unknown(CallKind::Fact, call, None, error))
     }
 
+    /// The library's own version.
+    pub fn nvml_version(&self, calls: &mut Calls) -> Result<String, Unknown> {
+        let call = "nvmlSystemGetNVMLVersion";
+        let version = calls.run(call, || self.nvml()?.sys_nvml_version());
+        version.map_err(|error| unknown(CallKind::Fact, call, None, error))
+    }
+
     /// How many GPUs there are.
     pub fn gpu_count(&self, calls: &mut Calls) -> Result<u32, Unknown> {
         let call = "nvmlDeviceGetCount_v2";

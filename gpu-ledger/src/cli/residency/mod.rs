@@ -1,5 +1,7 @@
 //! `gpu-ledger residency`.
 
+#[cfg(feature = "parquet")]
+mod export;
 mod mark;
 mod plot;
 mod record;
@@ -32,6 +34,9 @@ enum Command {
     Verify(verify::Verify),
     /// Draw its curves: SVG, PNG, PDF and one page for a browser
     Plot(plot::Plot),
+    /// Write its timelines as Parquet tables, with both verdicts in their footers
+    #[cfg(feature = "parquet")]
+    Export(export::Export),
     /// Print what a batch says: verdicts, figures, the probe's own cost, statistics of each phase
     Show(show::Show),
     /// Compare the iterations of two batches, without ranking them
@@ -52,6 +57,8 @@ impl Residency {
             Command::Mark(mark) => mark.run(&clock),
             Command::Verify(verify) => verify.run(),
             Command::Plot(plot) => plot.run(),
+            #[cfg(feature = "parquet")]
+            Command::Export(export) => export.run(),
             Command::Show(show) => show.run(),
             Command::Compare(compare) => compare.run(),
             Command::Methods(methods) => methods.run(),

@@ -7,16 +7,12 @@ use clap::Args;
 
 use super::EXIT_STATUS;
 use crate::cli::print;
-use crate::residency::events::Event;
-use crate::residency::files::{EVENTS, Rows, SAMPLES, SUMS, derive, sha256_file};
+use crate::rendering::rfc3339;
+use crate::residency::files::{SUMS, Walked, events_beside_points, sha256_file, walk_proven};
 use crate::residency::plot::{
     Curve, CurveFold, Facts, Format, Iteration, Picture, PlotError, ShowVoid, Theme, write,
 };
 use crate::residency::reading::{Read, ReadIteration};
-use crate::residency::sample::Sample;
-
-/// Exit status: the data are void, and nobody asked to see them all the same.
-const STATUS_VOID: u8 = 4;
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_STATUS)]
@@ -60,7 +56,8 @@ impl Plot {
                 theme: self.theme,
             })
             .collect();
-        let out = self.out.unwrap_or_else(|| PathBuf::from(format!("{}-plots", facts.batch_id)));
+        let out =
+            self.out.unwrap_or_else(|| PathBuf::from(format!("{}-plots", facts.batch.batch_id)));
         let show_void = if self.show_void { ShowVoid::Yes } else { ShowVoid::No };
         let formats = if self.formats.is_empty() { all_formats() } else { self.formats };
         let mut names = Vec::new();
@@ -72,7 +69,7 @@ impl Plot {
             if let Err(error) = written {
                 if matches!(error.downcast_ref(), Some(PlotError::Void)) {
                     crate::output::complain(&format!("{error}"));
-                    return Ok(STATUS_VOID);
+                    return Ok(read.verdict.exit_status());
                 }
                 return Err(error);
             }
@@ -102,15 +99,8 @@ fn put(out: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
 }
 
 fn facts(read: &Read) -> anyhow::Result<Facts> {
-    let facts = &read.facts;
     Ok(Facts {
-        batch_id: facts.batch_id.clone(),
-        gpu_name: facts.gpu_name.clone(),
-        gpu_uuid: facts.gpu_uuid.to_string(),
-        driver_version: facts.driver.clone(),
-        backend: Some(facts.backend),
-        harness_verified: facts.harness_verified,
-        settings: facts.settings.clone(),
+        batch: read.facts.clone(),
         verdict: read.verdict.clone(),
         iterations: u32::try_from(read.iterations.len())?,
         sha256: sha256_file(&read.folder.join(SUMS)).ok(),
@@ -126,7 +116,7 @@ fn iteration(one: &ReadIteration) -> anyhow::Result<Iteration> {
     Ok(Iteration {
         number: u32::try_from(one.number)?,
         labels: labels.collect(),
-        t0_wall: None,
+        t0_wall: one.derived.t0_wall.map(rfc3339),
         figures: one.derived.figures.clone(),
         voids: one.derived.voids.clone(),
     })
@@ -135,17 +125,15 @@ fn iteration(one: &ReadIteration) -> anyhow::Result<Iteration> {
 fn curve(read: &Read, one: &ReadIteration) -> anyhow::Result<Option<Curve>> {
     let settings = &read.facts.settings;
     let Some(mut fold) = CurveFold::of(&one.derived.figures, settings) else { return Ok(None) };
-    for event in Rows::<Event>::open(&one.folder.join(EVENTS))? {
-        fold.event(&event?);
-    }
+    events_beside_points(&one.folder, |event| fold.event(event))?;
     for (at, name) in &read.marks {
         fold.phase(*at, name.clone());
     }
-    for sample in Rows::<Sample>::open(&one.folder.join(SAMPLES))? {
-        fold.sample(&sample?);
-    }
-    derive(&one.folder, settings, |point| {
-        fold.point(point.point, point.cpu);
+    walk_proven(&one.folder, settings, |walked| {
+        match walked {
+            Walked::Sample(sample) => fold.sample(sample),
+            Walked::Point(at) => fold.point(at.point, at.cpu),
+        }
         Ok(())
     })?;
     Ok(Some(fold.finish()))

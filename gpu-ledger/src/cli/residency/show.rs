@@ -16,12 +16,10 @@ use crate::residency::show::{Iteration, Shown};
 use crate::residency::statistics::Sound;
 use crate::residency::statistics::bootstrap::SEED;
 use crate::residency::statistics::window::{IterationStatistics, Thresholds};
+use crate::residency::verdict::{Verdict, exit_status};
 
 const COMPARED: &str = "Exit status: 0 compared, 1 they cannot be compared, 3 compared, and a backend verdict \
-failed, 4 the data of one are void, 64 usage.";
-
-/// Exit status: the data are void, and what was asked for is not made of void data.
-const STATUS_VOID: u8 = 4;
+failed, 4 the data of one are void, 5 both, 64 usage.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_STATUS)]
@@ -138,8 +136,10 @@ impl Compare {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 complain(&refusal.to_string());
-                let is_void = [&a, &b].iter().any(|read| !read.verdict.data.is_empty());
-                return Ok(if is_void { STATUS_VOID } else { STATUS_FAILED });
+                let any = |of: fn(&Verdict) -> bool| [&a, &b].iter().any(|read| of(&read.verdict));
+                let is_void = any(|verdict| !verdict.data.is_empty());
+                let fails = any(|verdict| !verdict.backend.is_empty());
+                return Ok(if is_void { exit_status(fails, is_void) } else { STATUS_FAILED });
             }
         };
         let (sound_a, sound_b) = admitted.sound();

@@ -31,7 +31,7 @@ pub use pairs::{Across, Observation};
 pub(super) use {admission::gate, pairs::shown, text::phase_title};
 
 use super::claims::Claims;
-use super::facts::{Extremes, Labels};
+use super::facts::{Cost, Extremes, Labels};
 use super::statistics::VoidBatch;
 use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
 use super::statistics::fixed::Fixed;
@@ -264,6 +264,8 @@ pub struct Comparison {
     pub unpaired_b: Vec<Labels>,
     /// What was compared.
     pub rows: Vec<Row>,
+    /// What probing took, the worst of both.
+    pub cost: Cost,
     /// What it proves, and what not.
     pub claims: Claims,
 }
@@ -301,6 +303,7 @@ pub fn compare(
         unpaired_b: paired.unpaired_b,
         rows,
         claims: Claims::of_valid(&worst, admitted.a.settings.cap.max(admitted.b.settings.cap)),
+        cost: worst.cost,
     })
 }
 

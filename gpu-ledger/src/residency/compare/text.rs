@@ -28,6 +28,9 @@ impl Comparison {
         page.blank();
         self.method(&mut page);
         page.blank();
+        page.line("The probe's own cost, the worst iteration of either");
+        page.wrapped(2, 4, &self.cost.parts().join("; "));
+        page.blank();
         page.line("Claims");
         for claim in self.claims.to_string().lines() {
             page.wrapped(2, 4, claim);

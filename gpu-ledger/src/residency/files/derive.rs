@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::FilesError;
-use super::rows::{Rows, RowsRead, last};
+use super::rows::{BesidePoints, Rows, RowsRead, last};
 use super::seed::Seed;
 use super::{EVENTS, Labels, SAMPLES, WallAnchor};
 use crate::residency::events::{ClockFold, CpuFold, CpuInvalid, CpuPoint, Event};
@@ -65,6 +65,8 @@ pub struct Derived {
     pub command: Option<CommandStatus>,
     /// What the clocks showed last.
     pub last_anchor: Option<WallAnchor>,
+    /// What the wall clock showed at T0, by the last reading of the clocks before it.
+    pub t0_wall: Option<WallUs>,
     /// What the window is void for; empty: nothing.
     pub voids: Vec<Void>,
     /// The file of samples.
@@ -73,11 +75,53 @@ pub struct Derived {
     pub events: RowsRead,
 }
 
+/// What a walk over raw rows comes by.
+#[derive(Clone, Copy, Debug)]
+pub enum Walked<'walk> {
+    /// A sample, before the points that it decides.
+    Sample(&'walk Sample),
+    /// A point.
+    Point(&'walk CurvePoint<'walk>),
+}
+
 /// Walks the raw rows of a window's folder, and gives each point to `emit`.
 pub fn derive(
     folder: &Path,
     settings: &Settings,
     mut emit: impl FnMut(&CurvePoint<'_>) -> Result<(), FilesError>,
+) -> Result<Derived, FilesError> {
+    walk(folder, settings, (Rows::open, Rows::open), |walked| match walked {
+        Walked::Sample(_) => Ok(()),
+        Walked::Point(point) => emit(point),
+    })
+}
+
+/// Walks the raw rows of a window of a batch that was proven, for whoever draws it or computes with it.
+pub fn walk_proven(
+    folder: &Path,
+    settings: &Settings,
+    emit: impl FnMut(Walked<'_>) -> Result<(), FilesError>,
+) -> Result<(), FilesError> {
+    walk(folder, settings, (Rows::of_proven, Rows::of_proven), emit).map(drop)
+}
+
+/// Events of a window of a batch that was proven, but for those of its points.
+pub fn events_beside_points(folder: &Path, mut emit: impl FnMut(&Event)) -> Result<(), FilesError> {
+    let mut rows = Rows::<BesidePoints>::of_proven(&folder.join(EVENTS))?;
+    while let Some(BesidePoints(event)) = rows.row()? {
+        event.iter().for_each(&mut emit);
+    }
+    Ok(())
+}
+
+/// How a file of rows is opened.
+type Open<T> = fn(&Path) -> Result<Rows<T>, FilesError>;
+
+fn walk(
+    folder: &Path,
+    settings: &Settings,
+    (open_samples, open_events): (Open<Sample>, Open<Event>),
+    mut emit: impl FnMut(Walked<'_>) -> Result<(), FilesError>,
 ) -> Result<Derived, FilesError> {
     let (samples, events) = (folder.join(SAMPLES), folder.join(EVENTS));
     let end = match last::<Event>(&events)? {
@@ -92,27 +136,37 @@ pub fn derive(
         Some((_, duration)) => duration,
         None => until_the_last_sample(&samples)?,
     };
-    let mut beside = Beside::open(&events, settings, duration, end.map(|(ending, _)| ending.at))?;
+    let mut beside =
+        Beside::new(open_events(&events)?, settings, duration, end.map(|(ending, _)| ending.at));
     let mut tally = Tally::new(settings, duration);
     let mut failure = None;
-    let mut step = |point: &Point<'_>, failure: &mut Option<FilesError>| {
-        if failure.is_none() {
-            let stepped = beside.at(point).and_then(|cpu| emit(&CurvePoint { point, cpu }));
-            *failure = stepped.err();
-        }
-    };
-    let mut rows = Rows::<Sample>::open(&samples)?;
+    let mut rows = open_samples(&samples)?;
     while let Some(sample) = rows.row()? {
-        tally.sample(sample, |point| step(point, &mut failure));
+        emit(Walked::Sample(&sample))?;
+        tally.sample(sample, |point| step(point, &mut beside, &mut emit, &mut failure));
         failure.take().map_or(Ok(()), Err)?;
     }
-    tally.rest(|point| step(point, &mut failure));
+    tally.rest(|point| step(point, &mut beside, &mut emit, &mut failure));
     failure.map_or(Ok(()), Err)?;
     let samples = rows.finish()?;
     let beside = beside.finish()?;
     let ending = end.map(|(ending, _)| ending);
     let (figures, voids) = tally.finish(ending, &beside.clocks, |_| {});
     Ok(beside.derived(figures, voids, samples))
+}
+
+/// The next point, unless an earlier one failed.
+fn step(
+    point: &Point<'_>,
+    beside: &mut Beside<'_>,
+    emit: &mut impl FnMut(Walked<'_>) -> Result<(), FilesError>,
+    failure: &mut Option<FilesError>,
+) {
+    if failure.is_none() {
+        let stepped =
+            beside.at(point).and_then(|cpu| emit(Walked::Point(&CurvePoint { point, cpu })));
+        *failure = stepped.err();
+    }
 }
 
 /// How long a window was that has no end: as far as samples reach.
@@ -158,6 +212,9 @@ struct Facts {
     /// The last anchor not after T0, until one comes after it.
     before: Option<(BootNs, u64, WallUs)>,
     last_anchor: Option<WallAnchor>,
+    t0_wall: Option<WallUs>,
+    /// CPU time of the recorder when it was told first, and last.
+    recorder_cpu: Option<((BootNs, u64), (BootNs, u64))>,
     is_beginning_covered: bool,
     is_end_covered: bool,
     is_over: bool,
@@ -176,16 +233,15 @@ struct Told {
 }
 
 impl<'settings> Beside<'settings> {
-    fn open(
-        path: &Path,
+    fn new(
+        rows: Rows<Event>,
         settings: &'settings Settings,
         duration: Option<Length>,
         decided: Option<BootNs>,
-    ) -> Result<Self, FilesError> {
-        let rows = Rows::open(path)?;
+    ) -> Self {
         let (cpu, facts) = (CpuFold::default(), Facts::default());
         let (window, next, last_j) = (None, None, None);
-        Ok(Self { rows, settings, duration, decided, window, cpu, next, last_j, facts })
+        Self { rows, settings, duration, decided, window, cpu, next, last_j, facts }
     }
 
     /// The processor's share at a point; points come in their order.
@@ -258,6 +314,11 @@ impl Facts {
             Event::Anchor { boot_ns, mono_ns, wall_us } => {
                 self.anchor((boot_ns, mono_ns, wall_us), window);
             }
+            Event::RecorderCpu { at_ns, cpu_ns } => {
+                let told = (at_ns, cpu_ns);
+                self.recorder_cpu =
+                    Some((self.recorder_cpu.map_or(told, |(first, _)| first), told));
+            }
             Event::End { .. } => self.is_over = true,
             // Rows of processes and phases are for those who draw; a stuck probe is in the last row.
             Event::Cpu { .. }
@@ -279,6 +340,9 @@ impl Facts {
         match window {
             Some((t0, end)) if boottime_ns > t0 => {
                 if let Some(before) = self.before.take() {
+                    let (boot, _, wall) = before;
+                    self.t0_wall =
+                        t0.since(boot).map(|ns| WallUs(wall.0.saturating_add(ns / 1_000)));
                     fold(before);
                     self.is_beginning_covered = true;
                 }
@@ -289,6 +353,14 @@ impl Facts {
             }
             _ => self.before = Some(anchor),
         }
+    }
+
+    /// What recording took of one core, in millionths.
+    fn recorder_cpu_ppm(&self) -> Option<u64> {
+        let ((from, before), (to, after)) = self.recorder_cpu?;
+        let (passed, used) = (to.since(from)?, after.checked_sub(before)?);
+        let ppm = u128::from(used).saturating_mul(1_000_000).checked_div(u128::from(passed))?;
+        u64::try_from(ppm).ok()
     }
 
     fn share(&mut self, j: u64, is_read: bool, share: CpuPoint) {
@@ -330,6 +402,7 @@ impl Told {
         let is_uncovered = self.has_window && !is_covered;
         figures.wall_clock_step_ms = figures.wall_clock_step_ms.filter(|_| is_covered);
         figures.suspend_ms = figures.suspend_ms.filter(|_| is_covered);
+        figures.recorder_cpu_ppm = facts.recorder_cpu_ppm();
         let torn = [&samples.torn, &events.torn].into_iter().flatten().count();
         let holes = [is_uncovered, facts.begin.is_none()].into_iter().filter(|hole| *hole).count();
         let count = u64::try_from(torn.saturating_add(holes)).unwrap_or(u64::MAX);
@@ -350,6 +423,7 @@ impl Told {
             cpu: facts.figures,
             command: facts.command,
             last_anchor: facts.last_anchor,
+            t0_wall: facts.t0_wall,
             voids: Verdict::merged([voids]),
             samples,
             events,

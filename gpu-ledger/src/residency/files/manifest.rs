@@ -70,6 +70,24 @@ pub enum TimestampDomain {
     Unknown,
 }
 
+/// A driver's newest time stamp is no further from now than this on the clock that it is of.
+const TIMESTAMP_AGE_US_MAX: u64 = 5_000_000;
+
+impl TimestampDomain {
+    /// Which clock a driver's newest time stamp is of: drivers give both microseconds since 1970
+    /// (Syllo/nvtop#110) and since boot.
+    #[must_use]
+    pub const fn of(newest_us: u64, now: Stamp) -> Self {
+        let is_wall = newest_us.abs_diff(now.wall.0) <= TIMESTAMP_AGE_US_MAX;
+        let is_boot = newest_us.abs_diff(now.boot.0 / 1_000) <= TIMESTAMP_AGE_US_MAX;
+        match (is_wall, is_boot) {
+            (true, false) => Self::Realtime,
+            (false, true) => Self::Boottime,
+            (true, true) | (false, false) => Self::Unknown,
+        }
+    }
+}
+
 /// The GPU. Null is what the driver did not say.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -308,5 +326,32 @@ impl Manifest {
             .check(manifest.requested_duration_ms)
             .map_err(|error| FilesError::document(path, &error))?;
         Ok((manifest, said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BootNs, Stamp, TimestampDomain, WallUs};
+
+    #[test]
+    fn a_time_stamp_is_of_the_clock_that_it_alone_is_near_to() {
+        let now = Stamp {
+            boot: BootNs(100_000_000_000),
+            mono_ns: 90_000_000_000,
+            wall: WallUs(1_790_000_000_000_000),
+        };
+        for (newest_us, domain) in [
+            (1_790_000_000_000_000, TimestampDomain::Realtime),
+            (1_789_999_995_000_000, TimestampDomain::Realtime),
+            (1_789_999_994_999_999, TimestampDomain::Unknown),
+            (100_000_000, TimestampDomain::Boottime),
+            (94_999_999, TimestampDomain::Unknown),
+            (0, TimestampDomain::Unknown),
+        ] {
+            assert_eq!(TimestampDomain::of(newest_us, now), domain, "{newest_us}");
+        }
+        // A wall clock that begins at boot cannot be told from the other.
+        let now = Stamp { wall: WallUs(101_000_000), ..now };
+        assert_eq!(TimestampDomain::of(100_000_000, now), TimestampDomain::Unknown);
     }
 }

@@ -33,7 +33,10 @@ mod whole;
 pub(crate) mod tests;
 
 pub use batch::{Batch, BatchReport, IterationReport, IterationWriter};
-pub use derive::{CommandStatus, CpuFigures, CurvePoint, Derived, derive};
+pub use derive::{
+    CommandStatus, CpuFigures, CurvePoint, Derived, Walked, derive, events_beside_points,
+    walk_proven,
+};
 pub use error::FilesError;
 pub use iteration::Iteration;
 pub use manifest::{

@@ -45,9 +45,24 @@ enum CpuWord {
     Cpu,
 }
 
+/// How the row of a point begins.
+const CPU_ROW: &[u8] = br#"{"event":"cpu","#;
+
+/// A row of events that is no point's: those, which are nearly all, are not looked into.
+pub(super) struct BesidePoints(pub(super) Option<Event>);
+
+impl Row for BesidePoints {
+    fn parse(line: &[u8]) -> serde_json::Result<Self> {
+        if line.starts_with(CPU_ROW) {
+            return Ok(Self(None));
+        }
+        serde_json::from_slice(line).map(|event| Self(Some(event)))
+    }
+}
+
 impl Row for Event {
     fn parse(line: &[u8]) -> serde_json::Result<Self> {
-        if !line.starts_with(br#"{"event":"cpu","#) {
+        if !line.starts_with(CPU_ROW) {
             return serde_json::from_slice(line);
         }
         let CpuRow { j, at_ns, busy_ticks, total_ticks, .. } = serde_json::from_slice(line)?;
@@ -71,7 +86,7 @@ pub struct Torn {
 pub struct RowsRead {
     /// Whole rows.
     pub rows: u64,
-    /// Of all its bytes.
+    /// Of all its bytes; empty where it was read again, without being hashed.
     pub sha256: String,
     /// A last row that is not whole. It is in the hash, and was not given out.
     pub torn: Option<Torn>,
@@ -82,7 +97,8 @@ pub struct RowsRead {
 pub struct Rows<T> {
     path: PathBuf,
     reader: BufReader<File>,
-    hasher: Sha256,
+    /// `None`: what the file was is known, and nobody asks.
+    hasher: Option<Sha256>,
     line: Vec<u8>,
     read: u64,
     torn: Option<Torn>,
@@ -93,10 +109,20 @@ pub struct Rows<T> {
 impl<T: Row> Rows<T> {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, FilesError> {
+        Self::opened(path, Some(Sha256::new()))
+    }
+
+    /// Opens a file of a batch that was proven, whose hash nobody asks for again: hashing it is a third of
+    /// what reading it takes.
+    pub(super) fn of_proven(path: &Path) -> Result<Self, FilesError> {
+        Self::opened(path, None)
+    }
+
+    fn opened(path: &Path, hasher: Option<Sha256>) -> Result<Self, FilesError> {
         Ok(Self {
             path: path.to_path_buf(),
             reader: BufReader::with_capacity(CHUNK_BYTES, open(path)?),
-            hasher: Sha256::new(),
+            hasher,
             line: Vec::new(),
             read: 0,
             torn: None,
@@ -128,7 +154,9 @@ impl<T: Row> Rows<T> {
         if self.line.is_empty() {
             return Ok(None);
         }
-        self.hasher.update(&self.line);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&self.line);
+        }
         let bytes = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
         let Some(line) = self.line.strip_suffix(b"\n") else {
             if bytes >= most {
@@ -147,7 +175,8 @@ impl<T: Row> Rows<T> {
     /// Reads what is left, and says what it was.
     pub fn finish(mut self) -> Result<RowsRead, FilesError> {
         while self.row()?.is_some() {}
-        Ok(RowsRead { rows: self.read, sha256: hex(&self.hasher.finalize()), torn: self.torn })
+        let sha256 = self.hasher.map(|hasher| hex(&hasher.finalize())).unwrap_or_default();
+        Ok(RowsRead { rows: self.read, sha256, torn: self.torn })
     }
 }
 

@@ -260,6 +260,12 @@ impl CurveFold {
 }
 
 impl Curve {
+    /// How often device memory has no value for a while.
+    #[cfg(test)]
+    pub(in crate::residency) fn gaps_of_memory(&self) -> usize {
+        super::column::runs(self.memory.columns().iter().map(|column| column.gap)).len()
+    }
+
     /// Fields that were not read in this iteration.
     pub(super) fn not_read(&self) -> Vec<&'static str> {
         let fields = [

@@ -3,6 +3,8 @@
 use super::Picture;
 use super::axis::Quantity;
 use super::sheet::Sheet;
+use crate::residency::claims::Claims;
+use crate::residency::facts::Extremes;
 use crate::residency::settings::AgeGate;
 use crate::residency::verdict::or_unknown;
 
@@ -29,12 +31,14 @@ pub(super) fn draw(sheet: &mut Sheet, picture: &Picture<'_>) {
         }
     }
     sheet.facts("s", &measured(picture));
+    let worst = Extremes::of([&picture.iteration.figures]);
+    sheet.facts("s", &worst.cost.parts());
     sheet.facts("s", &source(picture));
-    sheet.line("s", &claim(picture));
+    sheet.line("s", &claims(picture, &worst));
 }
 
-fn measured(picture: &Picture<'_>) -> [String; 9] {
-    let (settings, figures) = (&picture.facts.settings, &picture.iteration.figures);
+fn measured(picture: &Picture<'_>) -> [String; 8] {
+    let (settings, figures) = (&picture.facts.batch.settings, &picture.iteration.figures);
     let gate = match settings.age_gate {
         AgeGate::Both => "points and supremum",
         AgeGate::Points => "points",
@@ -52,33 +56,26 @@ fn measured(picture: &Picture<'_>) -> [String; 9] {
         format!("max age {} ms", or_unknown(figures.max_sample_age_ms)),
         format!("sup {} ms", or_unknown(figures.max_sample_age_sup_ms)),
         format!("recoveries {}", figures.deadlines.recovery),
-        format!("probe p99 {} ms", or_unknown(figures.probe_duration_ms.p99)),
     ]
 }
 
 fn source(picture: &Picture<'_>) -> [String; 4] {
-    let facts = picture.facts;
+    let (facts, batch) = (picture.facts, &picture.facts.batch);
     [
-        format!("backend {}", facts.backend.map_or("UNKNOWN", |backend| backend.as_str())),
-        format!("driver {}", facts.driver_version.as_deref().unwrap_or("UNKNOWN")),
-        format!("batch {}", facts.batch_id),
+        format!("backend {}", batch.backend.as_str()),
+        format!("driver {}", batch.driver.as_deref().unwrap_or("UNKNOWN")),
+        format!("batch {}", batch.batch_id),
         format!("sha256 {}", facts.sha256.as_deref().unwrap_or("UNKNOWN")),
     ]
 }
 
-/// No wider than what was measured.
-fn claim(picture: &Picture<'_>) -> String {
-    let (settings, figures) = (&picture.facts.settings, &picture.iteration.figures);
+/// No wider than what was measured in this iteration.
+fn claims(picture: &Picture<'_>, worst: &Extremes) -> String {
     if !picture.facts.verdict.accepted() {
         return "This shows what was recorded and proves nothing: no number of it may be used."
             .to_owned();
     }
-    format!(
-        "Each value was read within {} ms of the instant it is drawn at. This does not show that a \
-         configuration is better, nor anything shorter than {} ms; the cap of {} ms says nothing about \
-         the GPU.",
-        or_unknown(figures.max_sample_age_sup_ms),
-        or_unknown(figures.effective_interval_ms.p99),
-        settings.cap,
-    )
+    let claims = Claims::of_valid(worst, picture.facts.batch.settings.cap);
+    let (proves, not) = (claims.proves.join("; "), claims.does_not_prove.join("; "));
+    format!("Proves: {proves}. Does not prove: {not}.")
 }

@@ -10,7 +10,7 @@ pub(super) fn titles(picture: &Picture<'_>) -> Vec<String> {
     if titles.is_empty() {
         titles.push(format!("Residency of {}", gpu(picture)));
     }
-    if !picture.facts.harness_verified {
+    if !picture.facts.batch.harness_verified {
         titles.push("UNVERIFIED HARNESS".to_owned());
     }
     titles
@@ -39,8 +39,8 @@ fn reason(void: &Void) -> String {
 }
 
 fn gpu(picture: &Picture<'_>) -> String {
-    let facts = picture.facts;
-    format!("{} {}", facts.gpu_name.as_deref().unwrap_or("UNKNOWN"), facts.gpu_uuid)
+    let batch = &picture.facts.batch;
+    format!("{} {}", batch.gpu_name.as_deref().unwrap_or("UNKNOWN"), batch.gpu_uuid)
 }
 
 /// For readers that show no picture.
@@ -50,7 +50,7 @@ pub(super) fn description(picture: &Picture<'_>) -> String {
         "Device memory, utilization, power, temperature, processor, sample age and probe intervals of {} \
          over time, batch {}, iteration {} of {}.",
         gpu(picture),
-        facts.batch_id,
+        facts.batch.batch_id,
         iteration.number,
         facts.iterations,
     )
@@ -61,7 +61,7 @@ pub(super) fn draw(sheet: &mut Sheet, picture: &Picture<'_>) {
     let Picture { facts, iteration, .. } = picture;
     let refused = !facts.verdict.accepted();
     for title in titles(picture) {
-        let loud = refused || !facts.harness_verified && title.starts_with("UNVERIFIED");
+        let loud = refused || !facts.batch.harness_verified && title.starts_with("UNVERIFIED");
         sheet.line(if loud { "h loud" } else { "h" }, &title);
     }
     let mut of = Vec::new();

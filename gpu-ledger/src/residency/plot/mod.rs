@@ -35,9 +35,9 @@ use std::fmt::Write as _;
 use self::markup::{Glyphs, Markup};
 use self::px::Px;
 use self::sheet::Sheet;
-use super::settings::Settings;
+use super::facts::BatchFacts;
 use super::tally::Figures;
-use super::verdict::{Backend, DataVerdict, Verdict, Void};
+use super::verdict::{DataVerdict, Verdict, Void};
 
 pub use self::column::COLUMNS;
 pub use self::fold::{Curve, CurveFold, PHASES_MAX};
@@ -48,20 +48,8 @@ pub use self::style::Theme;
 /// What a batch's manifest and its check say.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The batch's id.
-    pub batch_id: String,
-    /// The GPU's product name; `None`: unknown.
-    pub gpu_name: Option<String>,
-    /// Its UUID.
-    pub gpu_uuid: String,
-    /// The driver's version; `None`: unknown.
-    pub driver_version: Option<String>,
-    /// Who was asked; `None`: the files do not agree on it.
-    pub backend: Option<Backend>,
-    /// Whether an acceptance run has passed with this recorder on this machine.
-    pub harness_verified: bool,
     /// What it was recorded with.
-    pub settings: Settings,
+    pub batch: BatchFacts,
     /// Both verdicts, over all iterations.
     pub verdict: Verdict,
     /// How many iterations there are.
@@ -244,8 +232,10 @@ fn metadata(markup: &mut Markup, picture: &Picture<'_>) {
     let backend = facts.verdict.backend.iter().map(ToString::to_string);
     let data = facts.verdict.data.iter().map(|void| format!("{}:{}", void.reason, void.count));
     let reasons = backend.chain(data).collect::<Vec<_>>().join(" ");
-    let (batch, sha256) =
-        (markup.escaped(&facts.batch_id), markup.escaped(facts.sha256.as_deref().unwrap_or("")));
+    let (batch, sha256) = (
+        markup.escaped(&facts.batch.batch_id),
+        markup.escaped(facts.sha256.as_deref().unwrap_or("")),
+    );
     markup.raw(format_args!(
         "<metadata><batch xmlns=\"urn:gpu-ledger:residency\" batch_id=\"{batch}\" iteration=\"{}\" \
          data_verdict=\"{}\" backend_verdict=\"{}\" reasons=\"{reasons}\" harness_verified=\"{}\" \
@@ -253,7 +243,7 @@ fn metadata(markup: &mut Markup, picture: &Picture<'_>) {
         picture.iteration.number,
         facts.verdict.data_verdict().as_str(),
         facts.verdict.backend_verdict().as_str(),
-        facts.harness_verified,
+        facts.batch.harness_verified,
     ));
 }
 

@@ -123,11 +123,11 @@ fn phases(sheet: &mut Sheet, curve: &Curve) {
         let name = font::bounded(&phase.name, NAME_CHARS_MAX);
         let (x, baseline) = (LEFT + from + Px::of(4), top + Px::of(15));
         if font::width(&name, SMALL) <= room {
-            sheet.markup.text("s", Anchor::Start, x, baseline, &name);
+            sheet.markup.text("ph", Anchor::Start, x, baseline, &name);
             continue;
         }
         if font::width(&number, SMALL) <= room {
-            sheet.markup.text("s", Anchor::Start, x, baseline, &number);
+            sheet.markup.text("ph", Anchor::Start, x, baseline, &number);
         }
         beneath.push(format!("{number} {name} (from {} ms)", since(phase.from)));
     }
@@ -250,7 +250,7 @@ fn limit(sheet: &mut Sheet, scale: &Scale, value: i64, name: &str, classes: (&st
 }
 
 fn age(sheet: &mut Sheet, facts: &Facts, curve: &Curve, missing: &Missing<'_>) {
-    let cap = signed(facts.settings.cap.0);
+    let cap = signed(facts.batch.settings.cap.0);
     let oldest = [&curve.age, &curve.age_sup].map(|series| series.whole().map_or(0, |one| one.max));
     let greatest = oldest.into_iter().fold(cap, i64::max);
     let top = sheet.y() + Px::of(30);
@@ -266,12 +266,12 @@ fn age(sheet: &mut Sheet, facts: &Facts, curve: &Curve, missing: &Missing<'_>) {
     sheet.markup.path("curve", &steps(&curve.age, &scale));
     sheet.markup.path("sup", &ticks(&curve.age_sup, &scale));
     missing.draw_stale(sheet, top, HEIGHT);
-    let name = format!("cap {} ms", facts.settings.cap);
+    let name = format!("cap {} ms", facts.batch.settings.cap);
     limit(sheet, &scale, cap, &name, ("limit", "t loud"));
 }
 
 fn interval(sheet: &mut Sheet, facts: &Facts, curve: &Curve, missing: &Missing<'_>) {
-    let period = signed(facts.settings.period.0);
+    let period = signed(facts.batch.settings.period.0);
     let longest = curve.interval.whole().map_or(period, |one| one.max.max(period));
     let top = sheet.y() + Px::of(30);
     let range = (0, longest.saturating_add(longest / 3));
@@ -285,7 +285,7 @@ fn interval(sheet: &mut Sheet, facts: &Facts, curve: &Curve, missing: &Missing<'
     axis(sheet, &scale, top);
     sheet.markup.path("curve", &steps(&curve.interval, &scale));
     missing.draw_stale(sheet, top, HEIGHT);
-    let name = format!("P {} ms", facts.settings.period);
+    let name = format!("P {} ms", facts.batch.settings.period);
     limit(sheet, &scale, period, &name, ("pace", "t"));
     sheet.markup.path("loud", &triangles(&curve.recoveries.runs(), scale.bottom()));
 }

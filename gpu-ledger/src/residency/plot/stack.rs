@@ -93,6 +93,8 @@ const LANE_HEIGHT: Px = Px::of(20);
 /// Draws each process's own curve, which is also what tells whose a band is.
 pub(super) fn lanes(sheet: &mut Sheet, processes: &Processes, missing: &Missing<'_>) {
     let shown = shown(processes);
+    // Away from the axis above, which the first name would touch.
+    sheet.take(Px::of(4));
     for (at, index) in shown.iter().enumerate() {
         if let Some(kept) = processes.kept.get(*index) {
             lane(sheet, &Look::band(at), &kept.who.label(), &kept.series, missing);

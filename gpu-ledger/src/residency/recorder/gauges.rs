@@ -132,6 +132,8 @@ impl Instrument for Gauges<'_> {
         let process_utilization = self.process_utilization();
         let processes = self.processes();
         let memory = self.memory();
+        // How long each call took is in its bracket.
+        drop(self.calls.take_stalled());
         Fields {
             utilization: Some(utilization),
             power: Some(power),

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::adjtimex::{self, Kept};
 use crate::residency::files::{ClockSync, ClockSyncState, sha256_file};
 use crate::residency::moment::Length;
 
@@ -40,15 +41,24 @@ impl Harness {
     }
 }
 
-/// `adjtimex(2)`, read alone: whether the kernel is told by a time service how far off it is.
+/// Where chronyd keeps its sockets and its pid while it runs (chrony.conf(5): `bindcmdaddress`, `pidfile`).
+const CHRONY: &str = "/run/chrony";
+
 fn clock_sync() -> ClockSync {
-    let unknown = ClockSync { state: ClockSyncState::Unknown, est_error_ms: None };
-    // Written by systemd-timesyncd and chrony's wait service where one keeps the clock; without either the
-    // kernel alone knows, and says it to a call that no safe library has.
-    match Path::new("/run/systemd/timesync/synchronized").try_exists() {
-        Ok(true) => ClockSync { state: ClockSyncState::Synchronized, est_error_ms: None::<Length> },
-        _ => unknown,
-    }
+    clock_sync_of(adjtimex::kept().ok(), Path::new(CHRONY).is_dir())
+}
+
+/// What the kernel knows, whichever service keeps the clock. Without `rtcsync` chronyd keeps it and tells
+/// the kernel nothing (chrony.conf(5)), so beside chronyd "not synchronized" is no answer.
+fn clock_sync_of(kept: Option<Kept>, runs_chrony: bool) -> ClockSync {
+    let state = match kept {
+        Some(Kept { is_synchronized: true, .. }) => ClockSyncState::Synchronized,
+        Some(_) if !runs_chrony => ClockSyncState::Unsynchronized,
+        _ => ClockSyncState::Unknown,
+    };
+    let is_kept = state == ClockSyncState::Synchronized;
+    let error = kept.filter(|_| is_kept).and_then(|kept| kept.est_error_us);
+    ClockSync { state, est_error_ms: error.map(|us| Length(us.saturating_mul(1_000))) }
 }
 
 /// Processes whose words say that they record: `gpu-ledger residency record …`.
@@ -107,7 +117,26 @@ impl Verifications {
 
 #[cfg(test)]
 mod tests {
-    use super::Verifications;
+    use super::{ClockSync, ClockSyncState, Kept, Length, Verifications, clock_sync_of};
+
+    #[test]
+    fn the_kernel_says_who_keeps_the_clock_unless_chrony_keeps_it_silently() {
+        let kept = |is_synchronized, est_error_us| Some(Kept { is_synchronized, est_error_us });
+        let told = |state, est_error_ms| ClockSync { state, est_error_ms };
+        let off = Some(Length(1_234_000));
+        for (kept, runs_chrony, expected) in [
+            (kept(true, Some(1_234)), false, told(ClockSyncState::Synchronized, off)),
+            (kept(true, Some(1_234)), true, told(ClockSyncState::Synchronized, off)),
+            (kept(true, None), false, told(ClockSyncState::Synchronized, None)),
+            (kept(false, Some(16_000_000)), false, told(ClockSyncState::Unsynchronized, None)),
+            (kept(false, Some(16_000_000)), true, told(ClockSyncState::Unknown, None)),
+            (None, false, told(ClockSyncState::Unknown, None)),
+        ] {
+            assert_eq!(clock_sync_of(kept, runs_chrony), expected, "{kept:?} {runs_chrony}");
+        }
+        // Asked of this kernel, which never refuses to answer a plain process.
+        assert!(crate::adjtimex::kept().is_ok());
+    }
 
     #[test]
     fn a_pass_is_remembered_under_its_id_alone() {

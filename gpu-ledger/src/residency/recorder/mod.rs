@@ -7,6 +7,7 @@
 pub mod cpu;
 pub mod gauges;
 pub mod harness;
+mod lane;
 pub mod people;
 pub mod progress;
 pub mod record;

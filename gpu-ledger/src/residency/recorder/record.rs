@@ -12,17 +12,18 @@ use super::harness::{Harness, Verifications};
 use super::people::People;
 use super::progress::Progress;
 use super::window::{self, Outcome, Plan};
+use crate::accounting::calls::Calls;
 use crate::accounting::driver::{
     DriverFacts, DriverOptions, GpuFacts, in_initial_pid_namespace, open_library,
 };
-use crate::accounting::nvml::{DriverKind, Library, MigState};
+use crate::accounting::nvml::{DriverKind, GpuHandle, Library, MigState};
 use crate::argv::redact_words;
 use crate::calling::gpu_called;
 use crate::clock::Clock;
 use crate::escape::escape;
 use crate::output::{complain, to_stdout};
 use crate::residency::events::Labels;
-use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu};
+use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
 use crate::residency::moment::Length;
 use crate::residency::settings::Settings;
 use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, exit_status, or_unknown};
@@ -79,13 +80,20 @@ pub struct RecordOptions {
 /// A GPU that is recorded.
 struct Gpu {
     facts: GpuFacts,
+    asked: Asked,
+}
+
+/// What is asked of a GPU once, before anything is recorded.
+struct Asked {
     power_limit_mw: Option<u32>,
+    timestamps: TimestampDomain,
 }
 
 /// The opened driver.
 struct Door {
     library: Arc<Library>,
     facts: DriverFacts,
+    nvml_version: Option<String>,
     gpus: Vec<Gpu>,
 }
 
@@ -107,7 +115,8 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
     let verifications = Verifications::at(options.verifications.clone());
     let mut batches = Vec::new();
     for gpu in &gpus {
-        let manifest = manifest(&options, &door.facts, gpu, &harness, &verifications);
+        let mut manifest = manifest(&options, &door.facts, gpu, &harness, &verifications);
+        manifest.nvml_version.clone_from(&door.nvml_version);
         batches.push(Batch::create(&options.out, manifest)?);
     }
     if let Some(user) = &options.run_as {
@@ -154,17 +163,36 @@ async fn open(options: &RecordOptions) -> Result<Door, Unknown> {
         call_deadline: options.call_deadline,
         ..DriverOptions::new(options.clock.clone())
     };
-    let limits = |(library, _, gpus): &(Library, DriverFacts, Vec<GpuFacts>), calls: &mut _| {
-        let limit = |gpu: &GpuFacts| library.gpu_of(&gpu.uuid, calls).ok()?.power_limit(calls).ok();
-        gpus.iter().map(limit).collect::<Vec<Option<u32>>>()
+    let clock = options.clock.clone();
+    let asked = move |(library, _, gpus): &(Library, DriverFacts, Vec<GpuFacts>),
+                      calls: &mut Calls| {
+        let of = |gpu: &GpuFacts| match library.gpu_of(&gpu.uuid, calls) {
+            Ok(gpu) => asked(&gpu, calls, &clock),
+            Err(_) => Asked { power_limit_mw: None, timestamps: TimestampDomain::Unknown },
+        };
+        let asked: Vec<Asked> = gpus.iter().map(of).collect();
+        (library.nvml_version(calls).ok(), asked)
     };
-    let ((library, facts, gpus), limits) = open_library(&driver, limits).await?;
+    let ((library, facts, gpus), (nvml_version, asked)) = open_library(&driver, asked).await?;
     for unknown in &facts.unknowns {
         complain(&format!("a GPU is left out: {unknown}"));
     }
-    let gpus = gpus.into_iter().zip(limits);
-    let gpus = gpus.map(|(facts, power_limit_mw)| Gpu { facts, power_limit_mw }).collect();
-    Ok(Door { library: Arc::new(library), facts, gpus })
+    let gpus = gpus.into_iter().zip(asked);
+    let gpus = gpus.map(|(facts, asked)| Gpu { facts, asked }).collect();
+    Ok(Door { library: Arc::new(library), facts, nvml_version, gpus })
+}
+
+fn asked(gpu: &GpuHandle<'_>, calls: &mut Calls, clock: &Clock) -> Asked {
+    let power_limit_mw = gpu.power_limit(calls).ok();
+    // The newest that the driver has: of the device it keeps some also while nobody is busy.
+    let newest = gpu.samples(None, calls).ok().and_then(|samples| {
+        let of_device = samples.device.iter().flatten().map(|sample| sample.timestamp_us);
+        samples.processes.iter().map(|sample| sample.timestamp_us).chain(of_device).max()
+    });
+    let now = clock.now();
+    let timestamps =
+        newest.map_or(TimestampDomain::Unknown, |newest| TimestampDomain::of(newest, now));
+    Asked { power_limit_mw, timestamps }
 }
 
 /// The GPUs that the user means, in the driver's order.
@@ -212,7 +240,7 @@ fn manifest(
         mig: known(&facts.mig),
         persistence_mode: facts.persistence.known().copied(),
         accounting_mode: facts.accounting.as_ref().ok().copied(),
-        power_limit_mw: gpu.power_limit_mw,
+        power_limit_mw: gpu.asked.power_limit_mw,
         ..ManifestGpu::new(facts.uuid.clone())
     };
     let mut manifest = Manifest::new(options.clock.now(), described, options.settings.clone());
@@ -223,6 +251,7 @@ fn manifest(
     manifest.binary_sha256.clone_from(&harness.binary_sha256);
     manifest.other_recorders = harness.other_recorders;
     manifest.driver_version = driver.version.as_ref().ok().cloned();
+    manifest.nvml_timestamp_domain = gpu.asked.timestamps;
     manifest.requested_duration_ms = options.duration;
     manifest.command = shown(&options.argv);
     let id = manifest.verification_id();

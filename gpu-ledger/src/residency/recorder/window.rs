@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,25 +12,23 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::cpu;
-use super::gauges::Gauges;
-use super::people::{People, Told as Known};
+use super::lane::{Lane, Told, What};
+use super::people::People;
 use super::progress::Progress;
-use super::ticker::{BootTicker, Stop};
-use crate::accounting::calls::{CallWatch, Calls};
 use crate::accounting::nvml::Library;
-use crate::clock::Clock;
+use crate::clock::{Clock, process_cpu_ns};
 use crate::observer::DRAIN_INTERVAL;
 use crate::residency::events::{EndCause, Event};
-use crate::residency::files::{FilesError, IterationWriter};
+use crate::residency::files::IterationWriter;
 use crate::residency::moment::Length;
-use crate::residency::probe::{self, Ended, Ran, Wanted};
-use crate::residency::sample::Sample;
+use crate::residency::probe::{Ended, Ran};
 use crate::residency::settings::Settings;
 use crate::residency::verdict::Backend;
 use crate::session::interrupts::Interrupts;
 use crate::session::{exit_status_of, launch};
-use crate::unit::{BootNs, GpuUuid};
+use crate::unit::GpuUuid;
+
+pub use super::lane::Ending;
 
 /// What probes have told and nobody has written yet; more would be a writer that stands still.
 const TOLD_MAX: usize = 16_384;
@@ -62,107 +59,6 @@ pub struct Plan<'options> {
     pub commands: &'options AtomicU64,
 }
 
-/// What a thread tells, and of which GPU.
-struct Told {
-    gpu: usize,
-    what: What,
-}
-
-enum What {
-    Sample(Box<Sample>),
-    Event(Event),
-    /// The probe's loop ended, or could not begin and says why.
-    Over(Result<Ran, String>),
-}
-
-/// One GPU in this window.
-struct Lane {
-    stop: Stop,
-    watch: CallWatch,
-    writer: IterationWriter,
-    /// The processes of its that were told.
-    known: Known,
-    t0: Option<BootNs>,
-    over: Option<Ran>,
-    /// When the command or somebody ended it.
-    ended: Option<(BootNs, EndCause)>,
-    stuck_told: Option<BootNs>,
-    /// Rows that no room was left for.
-    refused: Arc<AtomicU64>,
-}
-
-impl Lane {
-    /// Whether nothing more is to come.
-    const fn is_over(&self) -> bool {
-        self.over.is_some()
-    }
-
-    /// Notes what could not be written; the window ends by it.
-    fn keep(&mut self, written: Result<(), FilesError>, now: BootNs) {
-        if let Err(error) = written
-            && !matches!(self.ended, Some((_, EndCause::NotWritten)))
-        {
-            tracing::error!(%error, "the window ends: its rows cannot be written");
-            self.ended = Some((now, EndCause::NotWritten));
-            self.stop.ask();
-        }
-    }
-
-    fn event(&mut self, event: &Event, now: BootNs) {
-        let written = self.writer.event(event);
-        self.keep(written, now);
-    }
-
-    /// When the probe in flight began, where one is.
-    fn in_flight_since(&self) -> Option<BootNs> {
-        if self.is_over() {
-            return None;
-        }
-        self.watch.in_flight().map(|flight| flight.since.boot)
-    }
-
-    fn end(mut self, now: BootNs, plan: &Plan<'_>) -> Ending {
-        let in_flight_since_ns = self.in_flight_since();
-        let (at_ns, cause) = match (self.ended, self.over) {
-            (_, Some(Ran { ended: Ended::Lost, at, .. })) => (at, EndCause::DeviceLost),
-            (_, Some(Ran { ended: Ended::NoFirstSample, at, .. })) => (at, EndCause::NoFirstSample),
-            (Some((at, cause)), _) => (at, cause),
-            (None, Some(Ran { ended: Ended::Duration, at, .. })) => (at, EndCause::Duration),
-            (None, Some(Ran { at, .. })) => (at, EndCause::Stopped),
-            // Its probe never came back, and the window was over.
-            (None, None) if self.t0.is_some() => (now, EndCause::Duration),
-            (None, None) => (now, EndCause::NoFirstSample),
-        };
-        let window = match cause {
-            EndCause::Duration => plan.duration,
-            EndCause::NoFirstSample => None,
-            _ => self.t0.and_then(|t0| at_ns.since(t0)).map(Length),
-        };
-        let window = window.filter(|_| self.t0.is_some());
-        // Programs that were started beside the user's own: a count, not a promise.
-        let subprocesses = launch::started().saturating_sub(plan.commands.load(Ordering::Acquire));
-        let backend = plan.backend;
-        self.event(&Event::Backend { at_ns: now, backend, subprocesses }, now);
-        let rows_not_written = self.refused.load(Ordering::Acquire);
-        let event = Event::End {
-            at_ns,
-            cause,
-            duration_ns: window.map(|window| window.0),
-            in_flight_since_ns,
-            rows_not_written,
-        };
-        Ending { writer: self.writer, event }
-    }
-}
-
-/// A window that is over, to be derived from.
-pub struct Ending {
-    /// Its files.
-    pub writer: IterationWriter,
-    /// Its last row.
-    pub event: Event,
-}
-
 /// How the iteration ended beside its curves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
@@ -183,19 +79,8 @@ pub async fn run(
     let (sender, receiver) = mpsc::channel(TOLD_MAX);
     let mut lanes = Vec::new();
     for (place, (uuid, writer)) in gpus.into_iter().enumerate() {
-        let lane = Lane {
-            stop: Stop::new()?,
-            watch: CallWatch::default(),
-            writer,
-            known: Known::new(),
-            t0: None,
-            over: None,
-            ended: None,
-            stuck_told: None,
-            refused: Arc::default(),
-        };
-        let teller = Teller { gpu: place, sender: sender.clone(), refused: lane.refused.clone() };
-        probe_thread(plan, library, uuid, &lane, teller)?;
+        let lane = Lane::new(writer)?;
+        lane.probe(plan, library, uuid, (place, sender.clone()))?;
         lanes.push(lane);
     }
     let mut window = Window {
@@ -211,60 +96,13 @@ pub async fn run(
         ended_at: None,
     };
     window.anchor();
+    window.cost();
     window.watch(progress).await?;
-    window.anchor();
     let outcome =
         Outcome { interrupted: window.interrupted, command_status: window.command_status };
     let now = plan.clock.boot();
     let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan));
     Ok((endings.collect(), outcome))
-}
-
-/// Tells the writer, and never waits for it.
-#[derive(Clone)]
-struct Teller {
-    gpu: usize,
-    sender: mpsc::Sender<Told>,
-    refused: Arc<AtomicU64>,
-}
-
-impl Teller {
-    fn tell(&self, what: What) {
-        if self.sender.try_send(Told { gpu: self.gpu, what }).is_err() {
-            self.refused.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-}
-
-fn probe_thread(
-    plan: &Plan<'_>,
-    library: &Arc<Library>,
-    uuid: GpuUuid,
-    lane: &Lane,
-    teller: Teller,
-) -> std::io::Result<()> {
-    let (clock, library, stop) = (plan.clock.clone(), Arc::clone(library), lane.stop.clone());
-    let mut calls = Calls::new(clock.clone(), plan.call_deadline, lane.watch.clone());
-    let wanted = Wanted {
-        duration: plan.duration,
-        period: plan.settings.period,
-        start_timeout: plan.settings.start_timeout,
-    };
-    let name = format!("probe-{}", uuid.short());
-    std::thread::Builder::new().name(name).spawn(move || {
-        let over = match (library.gpu_of(&uuid, &mut calls), BootTicker::new(clock.clone(), stop)) {
-            (Ok(gpu), Ok(mut ticker)) => {
-                let mut gauges = Gauges::new(gpu, calls, clock);
-                Ok(probe::run(&mut ticker, &mut gauges, wanted, |sample| {
-                    teller.tell(What::Sample(Box::new(sample)));
-                }))
-            }
-            (Err(unknown), _) => Err(unknown.to_string()),
-            (_, Err(error)) => Err(format!("no timer of CLOCK_BOOTTIME can be made: {error}")),
-        };
-        teller.tell(What::Over(over));
-    })?;
-    Ok(())
 }
 
 struct Window<'plan> {
@@ -324,6 +162,10 @@ impl Window<'_> {
             self.take(told, progress)?;
         }
         progress.clear();
+        // What the clocks and the processor do while a command is waited for is not the window's.
+        self.anchor();
+        self.cost();
+        self.flush();
         self.wait_for_command(&mut children, &mut interrupts).await
     }
 
@@ -354,31 +196,11 @@ impl Window<'_> {
                 lane.keep(written, now);
                 if let (None, Some(landed)) = (lane.t0, sample.landed_at_ns) {
                     lane.t0 = Some(landed);
-                    let stop = lane.stop.clone();
-                    let refused = lane.refused.clone();
-                    self.cpu_thread(told.gpu, landed, stop, refused)?;
+                    lane.points(self.plan, landed, (told.gpu, self.sender.clone()))?;
                     self.begin_if_ready()?;
                 }
             }
         }
-        Ok(())
-    }
-
-    fn cpu_thread(
-        &self,
-        gpu: usize,
-        t0: BootNs,
-        stop: Stop,
-        refused: Arc<AtomicU64>,
-    ) -> anyhow::Result<()> {
-        let teller = Teller { gpu, sender: self.sender.clone(), refused };
-        let (clock, grid) = (self.plan.clock.clone(), (t0, self.plan.settings.timeline_period));
-        std::thread::Builder::new().name("points".to_owned()).spawn(move || {
-            let told = |event| teller.tell(What::Event(event));
-            if let Err(error) = cpu::run(&clock, stop, Path::new("/proc/stat"), grid, told) {
-                tracing::warn!(%error, "the processor's share is not recorded");
-            }
-        })?;
         Ok(())
     }
 
@@ -405,8 +227,16 @@ impl Window<'_> {
 
     /// Whether the command has ended, and the curves with it.
     fn reap(&mut self) -> anyhow::Result<()> {
-        let Some(child) = &mut self.child else { return Ok(()) };
-        let Some(status) = child.try_wait()? else { return Ok(()) };
+        if self.has_command_ended()? {
+            self.end(EndCause::CommandEnded);
+        }
+        Ok(())
+    }
+
+    /// Whether it has, which is told once.
+    fn has_command_ended(&mut self) -> anyhow::Result<bool> {
+        let Some(child) = &mut self.child else { return Ok(false) };
+        let Some(status) = child.try_wait()? else { return Ok(false) };
         self.child = None;
         self.command_status = Some(exit_status_of(status));
         let at_ns = self.plan.clock.boot();
@@ -414,8 +244,7 @@ impl Window<'_> {
             let (status, signal) = (status.code(), status.signal());
             lane.event(&Event::CommandEnded { at_ns, status, signal }, at_ns);
         }
-        self.end(EndCause::CommandEnded);
-        Ok(())
+        Ok(true)
     }
 
     /// Asks every lane to end.
@@ -472,6 +301,14 @@ impl Window<'_> {
         }
     }
 
+    /// What recording took so far.
+    fn cost(&mut self) {
+        let (at_ns, cpu_ns) = (self.plan.clock.boot(), process_cpu_ns());
+        for lane in &mut self.lanes {
+            lane.event(&Event::RecorderCpu { at_ns, cpu_ns }, at_ns);
+        }
+    }
+
     fn flush(&mut self) {
         let now = self.plan.clock.boot();
         for lane in &mut self.lanes {
@@ -489,12 +326,8 @@ impl Window<'_> {
         if self.child.is_some() {
             crate::output::complain("the window is over; the command runs on, and is waited for");
         }
-        while let Some(child) = &mut self.child {
-            if let Some(status) = child.try_wait()? {
-                self.command_status = Some(exit_status_of(status));
-                self.child = None;
-                break;
-            }
+        while !self.has_command_ended()? {
+            let Some(child) = &self.child else { break };
             tokio::select! {
                 _ = children.recv() => {}
                 signal = interrupts.next() => {

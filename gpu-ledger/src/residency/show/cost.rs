@@ -1,12 +1,8 @@
 //! What the probe itself took: its observer effect.
 
-use std::collections::BTreeMap;
-
 use super::Iteration;
-use crate::residency::facts::percent_of_ppm;
-use crate::residency::moment::Length;
+use crate::residency::facts::{Extremes, percent_of_ppm};
 use crate::residency::pages::Page;
-use crate::residency::sample::FieldName;
 use crate::residency::verdict::or_unknown;
 
 pub(super) fn cost(page: &mut Page, iterations: &[Iteration<'_>]) {
@@ -26,6 +22,8 @@ pub(super) fn cost(page: &mut Page, iterations: &[Iteration<'_>]) {
             or_unknown(figures.effective_interval_ms.p99),
             or_unknown(figures.wake_late_ms.p99),
         ));
+        let cpu = percent_of_ppm(figures.recorder_cpu_ppm);
+        page.line(&format!("        recorder CPU {cpu} of a core"));
         let errors = &figures.gpu_query_error_count;
         if !errors.is_empty() {
             let errors: Vec<String> =
@@ -38,18 +36,12 @@ pub(super) fn cost(page: &mut Page, iterations: &[Iteration<'_>]) {
 
 /// Per field, the worst of all iterations.
 fn fields(page: &mut Page, iterations: &[Iteration<'_>]) {
-    let mut worst: BTreeMap<FieldName, (u64, Option<Length>, Option<Length>)> = BTreeMap::new();
-    for iteration in iterations {
-        for (name, cost) in &iteration.figures.field_duration_ms {
-            let (count, p50, p99) = worst.entry(*name).or_default();
-            *count = count.saturating_add(cost.count);
-            *p50 = (*p50).max(cost.duration_ms.p50);
-            *p99 = (*p99).max(cost.duration_ms.p99);
-        }
-    }
+    let worst = Extremes::of(iterations.iter().map(|iteration| iteration.figures));
     page.line("  field, the worst of any iteration      calls       p50       p99");
-    for (name, (count, p50, p99)) in worst {
-        let (p50, p99) = (or_unknown(p50), or_unknown(p99));
-        page.line(&format!("  {name:<34} {count:>9} {p50:>9} {p99:>9}"));
+    for (name, cost) in worst.cost.fields {
+        let calls = iterations.iter().filter_map(|one| one.figures.field_duration_ms.get(&name));
+        let calls = calls.fold(0_u64, |sum, cost| sum.saturating_add(cost.count));
+        let (p50, p99) = (or_unknown(cost.p50_ms), or_unknown(cost.p99_ms));
+        page.line(&format!("  {name:<34} {calls:>9} {p50:>9} {p99:>9}"));
     }
 }

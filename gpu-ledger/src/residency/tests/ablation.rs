@@ -11,6 +11,8 @@ struct Row {
     available: u64,
     max_ms: u64,
     sup_ms: u64,
+    /// The longest from one beginning to the next.
+    interval_ms: u64,
     valid: bool,
 }
 
@@ -31,6 +33,7 @@ fn t14_each_layer_alone_is_not_enough() {
             available: 41,
             max_ms: 501,
             sup_ms: 513,
+            interval_ms: 512,
             valid: true,
         },
         Row {
@@ -39,6 +42,7 @@ fn t14_each_layer_alone_is_not_enough() {
             available: 40,
             max_ms: 751,
             sup_ms: 757,
+            interval_ms: 756,
             valid: false,
         },
         Row {
@@ -47,6 +51,7 @@ fn t14_each_layer_alone_is_not_enough() {
             available: 20,
             max_ms: 1_012,
             sup_ms: 1_024,
+            interval_ms: 512,
             valid: false,
         },
         Row {
@@ -55,6 +60,7 @@ fn t14_each_layer_alone_is_not_enough() {
             available: 14,
             max_ms: 1_262,
             sup_ms: 1_268,
+            interval_ms: 756,
             valid: false,
         },
     ];
@@ -67,6 +73,9 @@ fn t14_each_layer_alone_is_not_enough() {
         assert_eq!(figures.points_available, row.available, "{name}");
         assert_eq!(figures.max_sample_age_ms, Some(Length(row.max_ms * MS)), "{name}");
         assert_eq!(figures.max_sample_age_sup_ms, Some(Length(row.sup_ms * MS)), "{name}");
+        // The stall itself, or the stall and the rest of the grid.
+        let interval = figures.effective_interval_ms.max;
+        assert_eq!(interval, Some(Length(row.interval_ms * MS)), "{name}");
         let over = [VoidReason::AgeOverCap, VoidReason::AgeSupOverCap];
         let is_over = voids.iter().any(|void| over.contains(&void.reason));
         assert_eq!(!is_over, row.valid, "{name}: {voids:?}");

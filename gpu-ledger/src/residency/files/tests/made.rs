@@ -36,6 +36,31 @@ pub(crate) struct Recipe {
     pub(crate) windows: Vec<Vec<[u64; 4]>>,
     /// Points whose ticks are read this late, in ms.
     pub(crate) cpu_late: Option<(u64, u64)>,
+    /// How late the n-th wake-up of the probe is, in ms.
+    pub(crate) wake_ms: Vec<u64>,
+    /// What the recorder was when it woke up more than a second late.
+    pub(crate) halted: Halted,
+}
+
+/// What keeps a whole recorder from running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Halted {
+    /// Its process stood still: SIGSTOP, or the freezer of its control group.
+    Stopped,
+    /// The machine slept, and `CLOCK_MONOTONIC` with it.
+    Asleep,
+}
+
+/// A wake-up that is later than this is a halt.
+const HALT_MS: u64 = 1_000;
+
+/// From when to when nothing of the recorder ran.
+fn halt(samples: &[Sample], period: Length) -> Option<(BootNs, BootNs)> {
+    let halted = samples
+        .windows(2)
+        .find(|pair| pair[1].begin_ns.0 - pair[0].completed().0 > HALT_MS * MS + period.0)?;
+    let due = halted[0].begin_ns.plus_ns(period.0);
+    Some((due, halted[1].begin_ns))
 }
 
 impl Default for Recipe {
@@ -48,6 +73,8 @@ impl Default for Recipe {
             duration_ms: 2_000,
             windows: vec![vec![[1, 1, 1, 1]]],
             cpu_late: None,
+            wake_ms: vec![0],
+            halted: Halted::Stopped,
         }
     }
 }
@@ -117,7 +144,7 @@ fn window(
     latencies: &[[u64; 4]],
     begin: BootNs,
 ) -> Result<Event, FilesError> {
-    let clock = VirtualClock::new(&[0]);
+    let clock = VirtualClock::new(&recipe.wake_ms);
     clock.clone().sleep_until(begin);
     let mut paced = Paced::new(&clock, latencies, Order::MemoryLast);
     let period_ms = recipe.settings.period.0 / MS;
@@ -126,7 +153,17 @@ fn window(
         writer.sample(&lively(sample))?;
     }
     let ran = outcome.ran.unwrap();
+    let halt = halt(&outcome.samples, recipe.settings.period);
+    let anchor = |at: BootNs| match halt {
+        Some((from, to)) if at >= to && recipe.halted == Halted::Asleep => {
+            let mono_ns = at.0 - (to.0 - from.0);
+            Event::Anchor { boot_ns: at, mono_ns, wall_us: wall(at) }
+        }
+        _ => anchor(at),
+    };
+    let cost = |at_ns, ms| Event::RecorderCpu { at_ns, cpu_ns: ms * MS };
     writer.event(&anchor(begin))?;
+    writer.event(&cost(begin, 40))?;
     let (program, basis) = (Some("serve".to_owned()), Some("procfs".to_owned()));
     let (at_ns, pid, start_ns, uid) = (begin, Pid(4_242), Some(BootNs(7 * MS)), Some(1_000));
     writer.event(&Event::Process { at_ns, pid, start_ns, program, basis, uid })?;
@@ -135,6 +172,9 @@ fn window(
         for j in 0..=recipe.duration_ms * MS / step.0 {
             let late_ms = recipe.cpu_late.filter(|(point, _)| *point == j).map_or(1, |(_, ms)| ms);
             let at_ns = t0.plus_ns(j * step.0 + late_ms * MS);
+            if halt.is_some_and(|(from, to)| (from..to).contains(&at_ns)) {
+                continue;
+            }
             if j % 20 == 0 {
                 writer.event(&anchor(at_ns))?;
             }
@@ -143,6 +183,7 @@ fn window(
     }
     let (backend, subprocesses) = (recipe.backend, recipe.subprocesses);
     writer.event(&anchor(ran.at))?;
+    writer.event(&cost(ran.at, 50))?;
     writer.event(&Event::Backend { at_ns: ran.at, backend, subprocesses })?;
     Ok(Event::End {
         at_ns: ran.at,

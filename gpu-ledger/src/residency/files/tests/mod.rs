@@ -3,6 +3,7 @@
 mod accepted;
 mod cut;
 mod full;
+mod halted;
 mod killed;
 pub(crate) mod made;
 mod rules;

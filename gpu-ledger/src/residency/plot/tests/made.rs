@@ -1,6 +1,7 @@
 //! Batches made by hand, from a probe that answers as it is told to.
 
 use crate::residency::events::{ClockFold, CpuFold, CpuInvalid, CpuPoint, EndCause};
+use crate::residency::facts::BatchFacts;
 use crate::residency::moment::Length;
 use crate::residency::plot::{Curve, CurveFold, Facts, Iteration, Process};
 use crate::residency::sample::{DeviceMemory, Fields, ProcessMemory, Reading, Sample, Status};
@@ -8,7 +9,7 @@ use crate::residency::settings::Settings;
 use crate::residency::tally::{Ending, Tally};
 use crate::residency::timeline::{Point, Window};
 use crate::residency::verdict::{Backend, BackendReason, Verdict};
-use crate::unit::{BootNs, Pid};
+use crate::unit::{BootNs, GpuUuid, Pid};
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const MIB: u64 = 1 << 20;
@@ -147,14 +148,26 @@ impl Made<'_> {
 
     pub(super) fn facts(&self, iteration: &Iteration, backend: Backend) -> Facts {
         let failed = backend == Backend::Simulated;
-        Facts {
+        let batch = BatchFacts {
             batch_id: "20260727T192531Z-1f0c9a52".to_owned(),
+            schema_version: 1,
+            created_wall: None,
+            version: "0.0.0".to_owned(),
+            gpu_uuid: GpuUuid("GPU-5fd4f087-86f3-7a43-b711-4771313afc50".into()),
             gpu_name: Some("NVIDIA H200".to_owned()),
-            gpu_uuid: "GPU-5fd4f087-86f3-7a43-b711-4771313afc50".to_owned(),
-            driver_version: Some("570.172.08".to_owned()),
-            backend: Some(backend),
-            harness_verified: !failed,
+            driver: Some("570.172.08".to_owned()),
+            kernel: None,
+            backend,
+            cli_subprocess_used: false,
             settings: self.settings.clone(),
+            field_order: Vec::new(),
+            power_limit_mw: None,
+            harness_verified: !failed,
+            clock_sync: None,
+            command: None,
+        };
+        Facts {
+            batch,
             verdict: Verdict {
                 backend: if failed { vec![BackendReason::Simulated] } else { Vec::new() },
                 data: iteration.voids.clone(),

@@ -3,6 +3,7 @@
 use super::made::{Made, Read, process};
 use crate::residency::plot::{Picture, ShowVoid, Theme, page, render, render_for_print};
 use crate::residency::verdict::Backend;
+use crate::unit::GpuUuid;
 
 const HOSTILE: [&str; 4] = [
     "</script><script>alert(1)</script>",
@@ -31,10 +32,10 @@ fn with(look: impl Fn(&Picture<'_>)) {
     iteration.labels = HOSTILE.map(|text| (text.to_owned(), text.to_owned())).to_vec();
     iteration.t0_wall = Some(HOSTILE[0].to_owned());
     let mut facts = made.facts(&iteration, Backend::DirectNvml);
-    facts.batch_id = HOSTILE[1].to_owned();
-    facts.gpu_name = Some(HOSTILE[0].to_owned());
-    facts.gpu_uuid = HOSTILE[2].to_owned();
-    facts.driver_version = Some(HOSTILE[1].to_owned());
+    facts.batch.batch_id = HOSTILE[1].to_owned();
+    facts.batch.gpu_name = Some(HOSTILE[0].to_owned());
+    facts.batch.gpu_uuid = GpuUuid(HOSTILE[2].into());
+    facts.batch.driver = Some(HOSTILE[1].to_owned());
     facts.sha256 = Some(HOSTILE[1].to_owned());
     look(&Picture {
         facts: &facts,
