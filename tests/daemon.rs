@@ -65,6 +65,9 @@ mod gaps;
 #[path = "daemon/life.rs"]
 mod life;
 #[cfg(test)]
+#[path = "daemon/memory.rs"]
+mod memory;
+#[cfg(test)]
 #[path = "daemon/metered.rs"]
 mod metered;
 #[cfg(test)]

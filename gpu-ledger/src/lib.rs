@@ -28,6 +28,7 @@
 //! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
 //! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
+//! | [`memory`] | memory held over time: from samples to stretches of an hour | nothing |
 //! | [`prices`] | what an hour costs and since when; exact amounts | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
 //! | `observer` | the hands and eyes of a host: ring, procfs, driver threads, releasing the driver | bpf, procfs, NVML |
@@ -81,6 +82,7 @@ pub mod identity;
 pub mod journal;
 pub mod kernel;
 pub mod likeness;
+pub mod memory;
 pub mod metrics;
 pub mod mode;
 pub mod naming;

@@ -69,6 +69,7 @@ impl Survey {
             clock: options.clock.clone(),
             dead_rows_hidden,
             touches_watched: false,
+            memory_period: None,
         })
         .await?;
         let gpus = gpus.into_iter().map(|facts| {
@@ -118,6 +119,8 @@ impl Survey {
                         gpu.read = Err(stall.unknown());
                     }
                 }
+                // Nobody samples memory for a survey.
+                Some(Report::Memory(_)) => {}
                 None => return,
             }
         }

@@ -16,6 +16,10 @@ use gpu_ledger::journal::entry::{
 };
 use gpu_ledger::journal::{BootId, CommitmentKey, Draft, Evidence, Figures, Moment, Recovered};
 use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
+use gpu_ledger::memory::{
+    Beyond, ByteMs, Device, Held, Holder, Holding, Pace, SLOT_MS, Sampling, Stretch,
+};
+use gpu_ledger::residency::verdict::VoidReason;
 use gpu_ledger::settlement::{Account, Balance, Fit, Ground, RuleId};
 use gpu_ledger::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use gpu_ledger::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
@@ -238,6 +242,36 @@ pub fn mark(ms: u64, model: &Recovered) -> Draft {
     draft(ms, Figures::Mark(mark), Evidence::None)
 }
 
+/// A stretch of at most a quarter of an hour that ends there, by one holder and, where `kind` is 0, void.
+pub fn memory(ms: u64, kind: u64) -> Draft {
+    let from = (ms - ms % SLOT_MS).max(ms.saturating_sub(kind * 100_000));
+    let length = ms - from;
+    let holder = Holder {
+        pid: Pid(77),
+        start: (kind > 1).then_some(BootNs(ms)),
+        account: Account::by(Ground::Program, "ollama"),
+        program: Some(Arc::from("ollama")),
+        uid: Some(1_000),
+        basis: Some(Basis::Exec),
+        labels: vec![(Arc::from("service"), Arc::from("ollama"))],
+    };
+    let held = Held { memory: ByteMs::of(u64::MAX / 4, length), known_ms: length, unsaid_ms: kind };
+    let beyond = Beyond { holders: 2, held: Held { unsaid_ms: 9, ..Held::default() } };
+    let stretch = Stretch {
+        gpu: gpu(1),
+        from: WallUs(from * 1_000),
+        to: WallUs(ms * 1_000),
+        pace: Pace::of(std::time::Duration::from_secs(5)),
+        sampling: Sampling { samples: length / 5_000, failed: kind, ..Sampling::default() },
+        device: Device { used: held.memory, ..Device::default() },
+        holders: vec![Holding { holder, held }],
+        beyond: (kind == 3).then_some(beyond),
+        voids: if kind == 0 { vec![(VoidReason::AgeSupOverCap, 2)] } else { Vec::new() },
+        is_cut_by_step: kind == 2,
+    };
+    draft(ms, Figures::Memory(Box::new(stretch)), Evidence::None)
+}
+
 pub fn ended(ms: u64, of: u64) -> Draft {
     let change = Change::Ended { last_seen: stamp(ms), cause: Some(GapCause::RowOverwritten) };
     draft(ms, Figures::Correction(Correction { of, change }), Evidence::None)
@@ -313,6 +347,7 @@ impl Maker {
                 draft(now, Figures::Coverage(edge), Evidence::None)
             }
             (32..40, ..) => mark(now, model),
+            (49..55, ..) => memory(now, self.random.below(4)),
             (40..46, _, Some((_, job))) => {
                 return (job.draft(self.key.as_ref()), Expected::Reoffered);
             }

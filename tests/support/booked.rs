@@ -48,7 +48,7 @@ impl Books {
                 }
                 Figures::Gap(gap) => books.gaps.push(gap.clone()),
                 Figures::Conflict(_) => books.conflicts += 1,
-                Figures::Epoch(_) | Figures::Coverage(_) => {}
+                Figures::Epoch(_) | Figures::Coverage(_) | Figures::Memory(_) => {}
             }
         }
         books

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::calls::{CallWatch, Calls, InFlight, ReadCost, timed_out};
 use super::harvest::Harvest;
 use super::nvml::{DriverKind, GpuHandle, Library, MigState};
+use super::sampler::{MemorySample, SAMPLES_WAITING_MAX, Sampler, SamplerOptions};
 use super::worker::{GpuWorker, HeldLibrary, OUTCOMES_WAITING_MAX, ReadOutcome, WorkerOptions};
 use crate::clock::{Clock, Stamp};
 use crate::unit::GpuUuid;
@@ -38,6 +39,8 @@ pub struct DriverOptions {
     pub dead_rows_hidden: bool,
     /// Exits of GPU-touching processes are counted and given with the requests.
     pub touches_watched: bool,
+    /// How often the memory of every GPU's processes is sampled; `None`: it is not.
+    pub memory_period: Option<Duration>,
 }
 
 impl DriverOptions {
@@ -50,6 +53,7 @@ impl DriverOptions {
             clock,
             dead_rows_hidden: false,
             touches_watched: false,
+            memory_period: None,
         }
     }
 }
@@ -128,6 +132,8 @@ pub enum Report {
     Read(Box<ReadOutcome>),
     /// A call hangs. Told once; when it returns, the read's outcome carries the gap.
     Stalled(Stall),
+    /// Who held how much memory.
+    Memory(Box<MemorySample>),
 }
 
 /// What is known from before the driver was closed, where it was.
@@ -143,6 +149,8 @@ pub struct Before {
 #[derive(Debug)]
 pub struct Driver {
     workers: BTreeMap<GpuUuid, GpuWorker>,
+    samplers: BTreeMap<GpuUuid, Sampler>,
+    memory: mpsc::Receiver<MemorySample>,
     /// Ends when the library was shut down.
     closed: oneshot::Receiver<Infallible>,
     outcomes: mpsc::Receiver<ReadOutcome>,
@@ -173,7 +181,8 @@ impl Driver {
                 .await??;
         let (library, closed) = HeldLibrary::new(library);
         let (sender, outcomes) = mpsc::channel(OUTCOMES_WAITING_MAX);
-        let mut workers = BTreeMap::new();
+        let (teller, memory) = mpsc::channel(SAMPLES_WAITING_MAX);
+        let (mut workers, mut samplers) = (BTreeMap::new(), BTreeMap::new());
         for gpu in &gpus {
             let worker_options = WorkerOptions {
                 clock: options.clock.clone(),
@@ -181,6 +190,18 @@ impl Driver {
                 touches_watched: options.touches_watched,
                 address: gpu.pci_bus_id.known().filter(|_| by_address).cloned(),
             };
+            if let Some(period) = options.memory_period {
+                let sampler_options = SamplerOptions {
+                    clock: options.clock.clone(),
+                    call_deadline: options.call_deadline,
+                    period,
+                    address: worker_options.address.clone(),
+                };
+                let (uuid, library) = (gpu.uuid.clone(), Arc::clone(&library));
+                let sampler = Sampler::start(uuid, library, sampler_options, teller.clone())
+                    .map_err(|error| no_thread(&error))?;
+                samplers.insert(gpu.uuid.clone(), sampler);
+            }
             let harvest = before.harvests.remove(&gpu.uuid);
             let harvest =
                 harvest.unwrap_or_else(|| Harvest::new(gpu.uuid.clone(), options.dead_rows_hidden));
@@ -194,7 +215,8 @@ impl Driver {
         thread.spawn(move || drop(library)).map_err(|error| no_thread(&error))?;
         let (clock, call_deadline) = (options.clock, options.call_deadline);
         let told = BTreeMap::new();
-        Ok((facts, gpus, Self { workers, closed, outcomes, told, clock, call_deadline }))
+        let this = Self { workers, samplers, memory, closed, outcomes, told, clock, call_deadline };
+        Ok((facts, gpus, this))
     }
 
     /// Ends every worker and waits until the library is shut down and nothing of the driver is open any
@@ -207,9 +229,7 @@ impl Driver {
         deadline: Duration,
         reports: &mut Vec<Report>,
     ) -> Result<BTreeMap<GpuUuid, Harvest>, Unknown> {
-        for worker in self.workers.values() {
-            worker.stop();
-        }
+        self.stop();
         let patience = tokio::time::sleep(deadline);
         tokio::pin!(patience);
         loop {
@@ -229,11 +249,19 @@ impl Driver {
         Ok(left.filter_map(|(gpu, worker)| Some((gpu.clone(), worker.take_left()?))).collect())
     }
 
+    /// Tells every thread to end.
+    fn stop(&self) {
+        self.workers.values().for_each(GpuWorker::stop);
+        self.samplers.values().for_each(Sampler::stop);
+    }
+
     /// What keeps the library open: a call under way, or the shutting down itself.
     fn hanging_call(&self) -> Unknown {
-        let call = self.workers.values().find_map(|worker| {
-            Some(timed_out(worker.watch().in_flight()?.call, Some(worker.gpu())))
-        });
+        let read = self.workers.iter().map(|(gpu, worker)| (gpu, worker.watch()));
+        let sampled = self.samplers.iter().map(|(gpu, sampler)| (gpu, sampler.watch()));
+        let call = read
+            .chain(sampled)
+            .find_map(|(gpu, watch)| Some(timed_out(watch.in_flight()?.call, Some(gpu))));
         call.unwrap_or_else(|| timed_out("nvmlShutdown", None))
     }
 
@@ -260,6 +288,9 @@ impl Driver {
                 outcome = self.outcomes.recv() => {
                     return outcome.map(|outcome| Report::Read(Box::new(outcome)));
                 }
+                Some(sample) = self.memory.recv() => {
+                    return Some(Report::Memory(Box::new(sample)));
+                }
                 () = tokio::time::sleep(pace(self.call_deadline)) => {}
             }
         }
@@ -272,7 +303,16 @@ impl Driver {
         while let Ok(outcome) = self.outcomes.try_recv() {
             reports.push(Report::Read(Box::new(outcome)));
         }
+        while let Ok(sample) = self.memory.try_recv() {
+            reports.push(Report::Memory(Box::new(sample)));
+        }
         reports
+    }
+
+    /// The call by which a GPU's memory is sampled just now.
+    #[must_use]
+    pub fn sampling(&self, gpu: &GpuUuid) -> Option<InFlight> {
+        self.samplers.get(gpu)?.watch().in_flight()
     }
 
     /// The calls that hang now.
@@ -311,9 +351,7 @@ impl Driver {
 impl Drop for Driver {
     /// Workers end by themselves; one that hangs in a call is left behind, and dies with the process.
     fn drop(&mut self) {
-        for worker in self.workers.values() {
-            worker.stop();
-        }
+        self.stop();
     }
 }
 

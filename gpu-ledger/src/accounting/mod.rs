@@ -10,6 +10,7 @@
 //!                          │ schedule: when to read (pure)
 //!                          │ harvest:  each final row once, continuity (pure)
 //!                          └ busy:     how busy, as a range (pure)
+//! sampler (a thread per GPU): who holds how much memory, at a period
 //! sight: when a GPU's rows were in sight, from its reads (pure)
 //! ```
 
@@ -19,6 +20,7 @@ pub mod driver;
 pub mod harvest;
 pub mod nvml;
 pub mod reading;
+pub mod sampler;
 pub mod schedule;
 pub mod sight;
 pub mod worker;

@@ -118,7 +118,7 @@ pub struct GpuWorker {
 #[derive(Debug)]
 pub(super) struct HeldLibrary {
     // Dropped in this order: the sign goes when the library was shut down.
-    library: Library,
+    pub(super) library: Library,
     _sign: oneshot::Sender<Infallible>,
 }
 
@@ -497,7 +497,7 @@ impl<'library> Reader<'library> {
 }
 
 /// Whether an answer means that the handle must be opened anew.
-const fn goes_stale(reason: UnknownReason) -> bool {
+pub(super) const fn goes_stale(reason: UnknownReason) -> bool {
     matches!(
         reason,
         UnknownReason::GpuLost

@@ -14,6 +14,8 @@ use crate::journal::entry::{
     Figures, GpuMark, Mark, Moment, OpenFigures, OpenKind, SettlementFigures,
 };
 use crate::journal::{Entry, Recovered};
+use crate::memory::{ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch};
+use crate::residency::verdict::VoidReason;
 use crate::settlement::{Account, Balance, Ground};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, GapCause, NamelessReason};
@@ -216,6 +218,47 @@ impl Journal {
     ) {
         let (from, to) = (stamp(from_ms), stamp(to_ms));
         self.enter(to_ms, Figures::Gap(Gap { cause, gpu: of.map(gpu), from, to, size }));
+    }
+
+    /// Memory held from `from_ms` on by these, as (account, pid, bytes), in one stretch; used is 100 bytes more.
+    pub(crate) fn memory(
+        &mut self,
+        (from_ms, to_ms): (u64, u64),
+        holders: &[(Account, u32, u64)],
+        voids: &[VoidReason],
+    ) {
+        let ms = to_ms - from_ms;
+        let holdings = holders.iter().map(|(account, pid, bytes)| Holding {
+            holder: Holder {
+                pid: Pid(*pid),
+                start: Some(BootNs((*pid).into())),
+                account: account.clone(),
+                program: None,
+                uid: Some(1_000),
+                basis: Some(Basis::Exec),
+                labels: labels_of(*pid),
+            },
+            held: Held { memory: ByteMs::of(*bytes, ms), known_ms: ms, unsaid_ms: 0 },
+        });
+        let all: u64 = holders.iter().map(|(_, _, bytes)| *bytes).sum();
+        let device = Device {
+            used: ByteMs::of(all + 100, ms),
+            unattributed: ByteMs::of(100, ms),
+            excess: ByteMs::default(),
+        };
+        let stretch = Stretch {
+            gpu: gpu(0),
+            from: stamp(from_ms).wall,
+            to: stamp(to_ms).wall,
+            pace: Pace::of(std::time::Duration::from_secs(5)),
+            sampling: Sampling { samples: ms / 5_000, ..Sampling::default() },
+            device,
+            holders: holdings.collect(),
+            beyond: None,
+            voids: voids.iter().map(|reason| (*reason, 1)).collect(),
+            is_cut_by_step: false,
+        };
+        self.enter(to_ms, Figures::Memory(Box::new(stretch)));
     }
 
     pub(crate) fn settle(&mut self, read_ms: u64, row: Row) -> u64 {

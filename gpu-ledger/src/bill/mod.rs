@@ -122,6 +122,15 @@ pub enum BillError {
         /// Their milliseconds.
         gpus_held_ms: u128,
     },
+    /// Memory held does not add up.
+    #[error(
+        "the memory held on gpu {gpu} does not close: what its lines and nobody held is not what was in use; this \
+         is a bug, please report it with the journal"
+    )]
+    Memory {
+        /// Which GPU.
+        gpu: GpuUuid,
+    },
     /// A sum left 64 bits.
     #[error("{what} adds up to more than 2^64 - 1 ms; ask for a shorter period")]
     Overflow {

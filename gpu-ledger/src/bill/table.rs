@@ -8,8 +8,10 @@
 //! apostrophe: a leading one is never part of the name. Columns of numbers never are led, and a bare form leaves
 //! everything as it is.
 
-use super::report::{Account, NoDriverRow, Open, Report, Settled, Unattributed};
+use super::report::{Account, MemoryLine, NoDriverRow, Open, Report, Settled, Unattributed};
 use crate::escape::printable;
+use crate::unit::GpuUuid;
+use crate::unknown::NamelessReason;
 
 /// The bill's lines as CSV, with a head.
 ///
@@ -37,7 +39,7 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
     String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
 }
 
-const LINE: [&str; 23] = [
+const LINE: [&str; 25] = [
     "line",
     "uid",
     "user",
@@ -60,6 +62,8 @@ const LINE: [&str; 23] = [
     "busy_ms_high",
     "busy_unsampled_ms",
     "max_memory_bytes",
+    "memory_held_byte_ms",
+    "memory_unknown_ms",
     "raw_ms",
 ];
 
@@ -100,7 +104,22 @@ fn write_lines(
         writer.write_record(account(line, is_raw))?;
     }
     for line in &report.unattributed {
-        writer.write_record(unattributed(line))?;
+        writer.write_record(unattributed(line, &report.memory.lines))?;
+    }
+    // Whoever was seen to hold memory, and nothing else.
+    let has_row = |line: &MemoryLine| match line.nameless {
+        None => report.accounts.iter().any(|of| of.line == line.line),
+        Some(reason) => report.unattributed.iter().any(|of| is_of(line, &of.gpu_uuid, reason)),
+    };
+    for line in report.memory.lines.iter().filter(|line| !has_row(line)) {
+        let mut row = empty_row();
+        put(&mut row, "line", text(&line.account, is_raw));
+        put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
+        put(&mut row, "reason", or_unknown(line.nameless));
+        put(&mut row, "classified", or_unknown(line.classified));
+        put(&mut row, "named_by", or_unknown(line.named_by));
+        put_memory(&mut row, line);
+        writer.write_record(row)?;
     }
     for line in &report.disputed {
         let mut row = empty_row();
@@ -113,6 +132,15 @@ fn write_lines(
         writer.write_record(row)?;
     }
     Ok(())
+}
+
+fn is_of(line: &MemoryLine, gpu: &GpuUuid, reason: NamelessReason) -> bool {
+    line.nameless == Some(reason) && line.gpu_uuid == *gpu
+}
+
+fn put_memory(row: &mut [String], line: &MemoryLine) {
+    put(row, "memory_held_byte_ms", or_unknown(line.byte_ms.as_ref()));
+    put(row, "memory_unknown_ms", line.of.unknown_ms().to_string());
 }
 
 fn empty_row() -> Vec<String> {
@@ -157,10 +185,12 @@ fn account(line: &Account, is_raw: bool) -> Vec<String> {
     for (column, number) in numbers {
         put(&mut row, column, or_unknown(number));
     }
+    put(&mut row, "memory_held_byte_ms", or_unknown(line.memory_held_byte_ms.as_ref()));
+    put(&mut row, "memory_unknown_ms", line.memory_unknown_ms.0.to_string());
     row
 }
 
-fn unattributed(line: &Unattributed) -> Vec<String> {
+fn unattributed(line: &Unattributed, memory: &[MemoryLine]) -> Vec<String> {
     let mut row = empty_row();
     put(&mut row, "line", "unattributed".to_owned());
     put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
@@ -169,6 +199,9 @@ fn unattributed(line: &Unattributed) -> Vec<String> {
     put(&mut row, "held_ms", line.held_ms.0.to_string());
     put(&mut row, "span_ms_total", line.span_ms_total.0.to_string());
     put(&mut row, "share_ms", or_unknown(line.share_ms.map(|ms| ms.0)));
+    if let Some(memory) = memory.iter().find(|one| is_of(one, &line.gpu_uuid, line.reason)) {
+        put_memory(&mut row, memory);
+    }
     row
 }
 

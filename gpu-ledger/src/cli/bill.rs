@@ -25,8 +25,8 @@ something was left out, or not everything is known; the exit status is the same 
 With --prices there is an amount for every account, GPU, meter and state: exact until it is written with four digits, \
 and a total is the sum of the amounts as written. Held hours are what is booked; open and free hours, and what is \
 sampled (busy, memory), have lines of their own and are in no booked total. Without a price for it an amount is UNKNOWN, \
-and never 0: the bill says what to add to the file, and the exit status is 2. A memory price gives none yet, as no recorder \
-samples memory over time, so a bill with one exits with 2 where all else is known. Named a --share policy, shared time is priced as the policy divides it. units/prices.toml shows a file.\n\
+and never 0: the bill says what to add to the file, and the exit status is 2. A memory price is for an hour \
+of one GiB; where memory was not sampled, or its hour is void, the amount is UNKNOWN. Named a --share policy, shared time is priced as the policy divides it. units/prices.toml shows a file.\n\
 --format focus has a row for each such line. BilledCost and EffectiveCost are what is booked, and 0 of what is not; \
 ListCost and ContractedCost are the amount in any case. It has no rows of processes: --by process is refused. What is UNKNOWN is null there, which FOCUS does not allow: \
 a bill on which nothing is, passes.\n\

@@ -68,6 +68,12 @@ pub const KEYS: &[Key] = &[
         text: |config| Some(time_text(config.mark_interval)),
     },
     Key {
+        path: "memory_period",
+        takes: "a time from \"50ms\" to \"1m\" such as \"5s\", or \"off\"",
+        needs_restart: true,
+        text: |config| Some(config.memory_period.map_or_else(|| "off".to_owned(), time_text)),
+    },
+    Key {
         path: "on_loss",
         takes: "\"record\", \"alert\" or \"exit\"",
         needs_restart: false,

@@ -55,6 +55,9 @@ pub struct Config {
     /// How often the journal notes up to when everything was seen.
     #[serde(deserialize_with = "values::interval")]
     pub mark_interval: Duration,
+    /// How often device memory is sampled; never where there is none.
+    #[serde(deserialize_with = "values::memory_period")]
+    pub memory_period: Option<Duration>,
     /// What to do when kernel events were lost.
     pub on_loss: OnLoss,
     /// How much of command lines is kept.
@@ -148,6 +151,7 @@ impl Default for Config {
             device_touch: true,
             call_deadline: crate::accounting::driver::CALL_DEADLINE,
             mark_interval: Duration::from_mins(1),
+            memory_period: Some(crate::memory::PERIOD_DEFAULT),
             on_loss: OnLoss::Record,
             cmdline: CmdlineMode::default(),
             names_socket: Some(PathBuf::from(crate::naming::SOCKET_DEFAULT)),

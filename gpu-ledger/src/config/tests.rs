@@ -69,6 +69,9 @@ fn a_wrong_value_is_refused_with_key_line_and_remedy() {
         ("call_deadline = \"soon\"", "\"soon\" is no time", "\"500ms\""),
         ("call_deadline = \"0s\"", "`call_deadline`", "greater than 0"),
         ("on_loss = \"ignore\"", "`on_loss`", "\"alert\""),
+        ("memory_period = \"49ms\"", "49ms is out of range", "\"off\""),
+        ("memory_period = \"61s\"", "1m 1s is out of range", "to \"1m\""),
+        ("memory_period = \"-1s\"", "is no time", "\"5s\""),
         ("cmdline = \"all\"", "`cmdline`", "\"redacted\""),
         ("log = \"a=b=c\"", "`log`", "\"debug\""),
         ("state_dir = \"here\"", "not absolute", "absolute path"),
@@ -100,6 +103,17 @@ fn what_is_no_toml_is_refused_with_its_line() {
         let error = refused(text);
         assert!(error.starts_with(&format!("/etc/x.toml:{line}: ")), "{error}");
     }
+}
+
+#[test]
+fn memory_is_sampled_every_five_seconds_unless_that_is_off() {
+    assert_eq!(parse("").unwrap().memory_period, Some(Duration::from_secs(5)));
+    for off in ["off", "0", "0s"] {
+        let config = parse(&format!("memory_period = \"{off}\"")).unwrap();
+        assert_eq!(config.memory_period, None, "{off}");
+    }
+    let config = parse("memory_period = \"200ms\"").unwrap();
+    assert_eq!(config.memory_period, Some(Duration::from_millis(200)));
 }
 
 #[test]
@@ -141,7 +155,7 @@ fn a_reload_says_what_changes_and_what_must_wait() {
 fn in_force_takes_over_what_it_can_and_nothing_else() {
     let old = Config::default();
     let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nrules = \"/r\"\nring_size = \"8MiB\"\n\
-        device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\non_loss = \"exit\"\n\
+        device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\nmemory_period = \"off\"\non_loss = \"exit\"\n\
         cmdline = \"full\"\nlog = \"debug\"\nprices = \"/e.toml\"\nnames_socket = \"\"\nollama_models = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
         interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
     let wanted = parse(text).unwrap();

@@ -93,6 +93,22 @@ pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D
     Ok(interval)
 }
 
+/// A period of memory's samples; `off`, or a time of 0, for none.
+pub(super) fn memory_period<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text == "off" || text == "0" {
+        return Ok(None);
+    }
+    let period = duration(&text).map_err(|_| D::Error::custom(format!("{text:?} is no time")))?;
+    match period {
+        Duration::ZERO => Ok(None),
+        period if (INTERVAL_MIN..=crate::memory::PERIOD_MAX).contains(&period) => Ok(Some(period)),
+        _ => Err(D::Error::custom(format!("{} is out of range", time_text(period)))),
+    }
+}
+
 pub(super) fn ring<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let text = String::deserialize(from)?;
     ring_size(&text).map_err(|_| D::Error::custom(format!("{text:?} is no size of a ring")))

@@ -44,10 +44,10 @@ impl Daemon {
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
         let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
-        let tracer = tracer_options(&config);
+        let watched = (tracer_options(&config), config.memory_period);
         let naming = start::naming(&config, &clock);
         let (mut observer, missing) =
-            start::observe(&clock, host_name, &tracer, left.resumed, Arc::clone(&naming));
+            start::observe(&clock, host_name, &watched, left.resumed, Arc::clone(&naming));
         let in_force = InForce::at_start(rules, naming, config.cmdline, &mut observer);
         let touch_off = observer.touch_off_because();
         drafter.device_touch(touch_off.is_none());
@@ -127,6 +127,7 @@ impl Daemon {
             clock: self.clock.clone(),
             dead_rows_hidden,
             touches_watched: self.observer.host().touches_watched(),
+            memory_period: self.config.memory_period,
         };
         match self.observer.open_driver(driver).await {
             Ok(()) => self.driver_opened(),

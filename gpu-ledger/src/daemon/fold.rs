@@ -10,6 +10,7 @@ use std::hash::BuildHasher as _;
 
 use super::request::{OTHER_USERS, Peer};
 use crate::journal::entry::{Change, Correction, Entry, Figures, OpenFigures};
+use crate::memory::Holding;
 use crate::settlement::Account;
 use crate::unit::Pid;
 
@@ -56,6 +57,17 @@ impl Fold {
             Figures::Mark(mut mark) => {
                 mark.note = None;
                 Figures::Mark(mark)
+            }
+            Figures::Memory(mut stretch) => {
+                for Holding { holder, .. } in &mut stretch.holders {
+                    if !self.peer.sees(holder.uid) {
+                        holder.account = hidden(&holder.account);
+                        (holder.program, holder.uid, holder.start) = (None, None, None);
+                        holder.pid = self.alias(holder.pid);
+                        holder.labels.clear();
+                    }
+                }
+                Figures::Memory(stretch)
             }
             figures @ (Figures::Settlement(_)
             | Figures::Correction(_)
@@ -163,6 +175,25 @@ mod tests {
         for by in [By::Account, By::Program] {
             assert_eq!(names(by), ["\"other users\"", "other users"], "{by}");
         }
+    }
+
+    #[test]
+    fn of_memory_a_user_keeps_their_own_and_others_keep_no_more_than_how_much() {
+        let mut journal = Journal::began(0, 1);
+        journal.memory((0, 1_000), &[(program("mine"), 7, 5), (program("theirs"), 8, 9)], &[]);
+        let Figures::Memory(stretch) = &mut journal.entries[2].figures else { panic!() };
+        stretch.holders[1].holder.uid = Some(7);
+        let was = stretch.clone();
+        let seen = folded(&Fold::new(STRANGER), &journal, None);
+        let Figures::Memory(stretch) = &seen[2].figures else { panic!() };
+        assert_eq!(stretch.holders[0], was.holders[0], "nothing is taken from their own");
+        let theirs = &stretch.holders[1];
+        assert_eq!(theirs.holder.account.to_string(), OTHER_USERS);
+        assert_eq!((&theirs.holder.program, theirs.holder.uid), (&None, None));
+        assert_eq!((theirs.holder.start, theirs.holder.labels.len()), (None, 0));
+        assert!(theirs.holder.pid.is_alias());
+        assert_eq!((theirs.held, stretch.device), (was.holders[1].held, was.device));
+        assert!(stretch.closes());
     }
 
     #[test]

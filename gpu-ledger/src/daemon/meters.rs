@@ -163,7 +163,10 @@ impl Daemon {
             },
         );
         let kind = self.observer.driver_facts().filter(|_| self.observer.driver().is_some());
+        let memory = tally.memory.counts().map(|(of, memory)| (of.clone(), memory));
         Meters {
+            memory: memory.collect(),
+            memory_void_hours: tally.memory.void_hours().clone(),
             made_at: now.wall,
             held: held.collect(),
             held_until,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::{Clock, Stamp};
 use crate::config::Config;
@@ -11,6 +12,7 @@ use crate::journal::entry::{AgentFacts, BootId, Entry, Figures};
 use crate::journal::store::{Reader, StateDir, Store, StoreError};
 use crate::journal::{Recovered, chain};
 use crate::kernel::TracerOptions;
+use crate::memory::Pace;
 use crate::naming::{Naming, Source};
 use crate::observer::{Missing, Observer, Setup};
 use crate::session::launch::PROBE_WORD;
@@ -81,7 +83,7 @@ pub(super) fn naming(config: &Config, clock: &Clock) -> Arc<Naming> {
 pub(super) fn observe(
     clock: &Clock,
     host_name: Arc<str>,
-    tracer: &TracerOptions,
+    (tracer, memory): &(TracerOptions, Option<Duration>),
     resumed: Resumed,
     naming: Arc<Naming>,
 ) -> (Observer, Vec<Missing>) {
@@ -90,7 +92,10 @@ pub(super) fn observe(
         host_name,
         probe_arguments: vec![OsString::from(PROBE_WORD)],
         // The kernel side says which of the two there are.
-        settings: HostSettings::of_daemon(true, tracer.device_touch),
+        settings: HostSettings {
+            memory: memory.map(Pace::of),
+            ..HostSettings::of_daemon(true, tracer.device_touch)
+        },
         resumed,
         naming: Some(naming),
     };

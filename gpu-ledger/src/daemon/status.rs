@@ -17,7 +17,9 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
+use crate::memory::{Meter, Pace};
 use crate::metrics::health::{Health, JournalLack, Vitals};
+use crate::residency::moment::Length;
 use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -90,6 +92,30 @@ pub(crate) struct GpuStatus {
     pub(crate) released: bool,
     pub(crate) hangs: bool,
     pub(crate) reads: u64,
+    /// How its memory is sampled; null where it is not.
+    pub(crate) memory: Option<MemoryStatus>,
+}
+
+#[derive(Serialize, Debug)]
+pub(crate) struct MemoryStatus {
+    pub(crate) period_ms: Length,
+    pub(crate) cap_ms: Length,
+    /// When the newest sample landed; null before the first.
+    pub(crate) last_sample: Option<String>,
+    /// How old it is now, from before it was asked for.
+    pub(crate) last_sample_age_ms: Option<Ms>,
+    /// Samples in this run.
+    pub(crate) samples: u64,
+    /// Passes that brought none.
+    pub(crate) failed: u64,
+    /// Hours of this run that are over and valid, as far as they were covered.
+    pub(crate) hours_valid: u64,
+    /// Hours of this run that are void.
+    pub(crate) hours_void: u64,
+    /// Why the last pass brought none.
+    pub(crate) lack: Option<UnknownReason>,
+    /// The call that is under way and late.
+    pub(crate) hangs_in: Option<&'static str>,
 }
 
 #[derive(Serialize, Debug)]
@@ -317,7 +343,31 @@ impl Daemon {
             released: self.observer.released().contains(&gpu.facts.uuid),
             hangs: gpu.is_stalled(),
             reads: gpu.reads,
+            memory: self.memory_status(gpu, now),
         }
+    }
+
+    fn memory_status(&self, gpu: &GpuRows, now: Stamp) -> Option<MemoryStatus> {
+        let pace = Pace::of(self.config.memory_period?);
+        let host = self.observer.host();
+        let tallied = host.memory_of(&gpu.facts.uuid).map(Meter::tallied).unwrap_or_default();
+        let landed = tallied.newest.and_then(|(_, at)| host.clock_history().stamp_of(at));
+        let age = tallied.newest.and_then(|(before, _)| now.boot.since(before));
+        let call = self.observer.driver().and_then(|driver| driver.sampling(&gpu.facts.uuid));
+        let deadline = u64::try_from(self.config.call_deadline.as_nanos()).unwrap_or(u64::MAX);
+        let late = |since: Stamp| now.boot.since(since.boot).is_some_and(|ns| ns > deadline);
+        Some(MemoryStatus {
+            period_ms: pace.period,
+            cap_ms: pace.cap,
+            last_sample: landed.map(|stamp| rfc3339(stamp.wall)),
+            last_sample_age_ms: age.map(|ns| Ms(ns / 1_000_000)),
+            samples: tallied.samples,
+            failed: tallied.failed,
+            hours_valid: tallied.hours_valid,
+            hours_void: tallied.hours_void,
+            lack: tallied.lack,
+            hangs_in: call.filter(|call| late(call.since)).map(|call| call.call),
+        })
     }
 
     fn driver_status(&self, host: &Host) -> Option<DriverStatus> {

@@ -162,6 +162,28 @@ fn write_rules(page: &mut Page, status: &Value) {
     }
 }
 
+/// How memory is sampled; of a daemon that does not, that.
+fn write_memory(page: &mut Page, gpu: &Value) {
+    let Some(Value::Object(memory)) = gpu.get("memory") else {
+        if gpu.get("memory") == Some(&Value::Null) {
+            page.line("  memory held is not sampled: memory_period is off");
+        }
+        return;
+    };
+    let of = |name: &str| word(memory.get(name));
+    let age = time(memory.get("last_sample_age_ms"));
+    let (valid, void) = (of("hours_valid"), of("hours_void"));
+    page.line(&format!(
+        "  memory sampled {age} ago, every {} ms; {valid} hours valid, {void} void",
+        of("period_ms")
+    ));
+    for (name, words) in [("hangs_in", "  MEMORY SAMPLING HANGS in "), ("lack", "  NO MEMORY: ")] {
+        if let Some(Value::String(why)) = memory.get(name) {
+            page.wrapped(words, &safe(why));
+        }
+    }
+}
+
 /// A GPU, and below it who holds it.
 fn write_gpu(page: &mut Page, status: &Value, gpu: &Value, shown: &Shown) {
     let of = |name: &str| word(gpu.get(name));
@@ -181,6 +203,7 @@ fn write_gpu(page: &mut Page, status: &Value, gpu: &Value, shown: &Shown) {
         time(gpu.get("last_good_read_age_ms")),
         of("eviction_margin_rows")
     ));
+    write_memory(page, gpu);
     let here = |one: &&Value| one.get("gpu_uuid") == gpu.get("uuid");
     for open in list(status, "/open").into_iter().filter(here) {
         write_open(page, open, shown);

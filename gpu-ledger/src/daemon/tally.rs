@@ -13,8 +13,10 @@ use crate::coverage::Gap;
 use crate::journal::Figures;
 use crate::journal::entry::{Change, Correction, Entry, SettlementFigures};
 use crate::journal::store::{StateDir, StoreError};
+use crate::memory::Stretch;
 use crate::metrics::GapCount;
 use crate::metrics::held::{AccountLabel, HeldMeter};
+use crate::metrics::memory::MemoryMeter;
 use crate::settlement::Account;
 use crate::unit::{BootNs, GpuUuid, Ms, WallUs};
 use crate::unknown::{DisputeReason, GapCause, NamelessReason};
@@ -29,6 +31,8 @@ pub(super) enum News {
     Booked(Booked),
     /// A gap.
     Gap(Gap),
+    /// Memory held.
+    Memory(Box<Stretch>),
     /// What the entry of this number had open is over, and will not settle.
     Ended(u64),
 }
@@ -55,6 +59,8 @@ pub(super) struct Tally {
     pub(super) gaps: BTreeMap<GapCause, GapCount>,
     /// Counters begin anew with the daemon, and where a text file has them, go on from there.
     pub(super) held: HeldMeter,
+    /// Begins anew with the daemon.
+    pub(super) memory: MemoryMeter,
     /// Number of the last entry that is in them.
     pub(super) held_head: u64,
     /// Rows that an earlier run left open, by the number of their entry.
@@ -70,6 +76,7 @@ impl Default for Tally {
             unattributed: BTreeMap::new(),
             gaps: BTreeMap::new(),
             held: HeldMeter::default(),
+            memory: MemoryMeter::default(),
             held_head: 0,
             resumed: BTreeMap::new(),
         }
@@ -143,6 +150,7 @@ impl News {
         match figures {
             Figures::Settlement(settlement) => Some(Self::Booked(Booked::of(settlement))),
             Figures::Gap(gap) => Some(Self::Gap(gap.clone())),
+            Figures::Memory(stretch) => Some(Self::Memory(stretch.clone())),
             Figures::Correction(Correction { of, change: Change::Ended { .. } }) => {
                 Some(Self::Ended(*of))
             }
@@ -180,7 +188,8 @@ pub(super) fn wall_of(boot: BootNs, reading: Stamp) -> WallUs {
 impl Tally {
     fn begin(&mut self, before: Self) {
         let (held, resumed) = (std::mem::take(&mut self.held), std::mem::take(&mut self.resumed));
-        *self = Self { is_whole: true, held, held_head: self.held_head, resumed, ..before };
+        let (memory, held_head) = (std::mem::take(&mut self.memory), self.held_head);
+        *self = Self { is_whole: true, held, memory, held_head, resumed, ..before };
     }
 
     /// Adds what a transaction entered; the line, where it booked something.
@@ -199,6 +208,7 @@ impl Tally {
                         self.held.lose(&key);
                     }
                 }
+                News::Memory(stretch) => self.memory.take(stretch),
                 News::Gap(_) => {}
             }
         }
@@ -228,7 +238,8 @@ impl Tally {
             News::Gap(gap) => {
                 self.gaps.entry(gap.cause).or_default().add(gap);
             }
-            News::Ended(_) => {}
+            // Counted of this run alone.
+            News::Memory(_) | News::Ended(_) => {}
         }
     }
 

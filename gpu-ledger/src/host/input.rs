@@ -8,6 +8,7 @@ use crate::clock::Stamp;
 use crate::coverage::Coverage;
 use crate::identity::Limits;
 use crate::kernel::Event;
+use crate::memory::Pace;
 use crate::settlement::Named;
 use crate::unit::{BootNs, Pid};
 
@@ -25,6 +26,8 @@ pub struct HostSettings {
     pub books_the_already_dead: bool,
     /// How often it is asked who holds a device, in nanoseconds; `None`: only when somebody asks.
     pub holders_every_ns: Option<u64>,
+    /// How memory over time is sampled; `None`: it is not.
+    pub memory: Option<Pace>,
     /// How much is kept of the dead.
     pub limits: Limits,
 }
@@ -39,6 +42,7 @@ impl HostSettings {
             own_pid: None,
             books_the_already_dead: false,
             holders_every_ns: None,
+            memory: None,
             limits: Limits::default(),
         }
     }

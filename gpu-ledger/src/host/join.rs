@@ -342,6 +342,20 @@ impl Host {
         Some((lifetime.key, image))
     }
 
+    /// The same, and on whose line it stands.
+    pub(super) fn whose_at(
+        &self,
+        gpu: &GpuUuid,
+        pid: Pid,
+        at: BootNs,
+    ) -> Option<(ProcessKey, &Image, Whose)> {
+        let (key, image) = self.who_at(pid, at)?;
+        let lifetime = self.processes.lifetimes.get(&key)?;
+        let process = Process { gpu, key, image, cgroups: &lifetime.cgroups };
+        let whose = self.whose_process(&process, Program::of(&image.content));
+        Some((key, image, whose))
+    }
+
     /// Which process that is.
     #[must_use]
     pub fn key_of_bearer(&self, pid: Pid) -> Option<ProcessKey> {

@@ -24,6 +24,7 @@ mod gaps;
 mod input;
 mod join;
 mod margin;
+mod memory;
 mod note;
 mod processes;
 mod rows;
@@ -53,6 +54,7 @@ use crate::clock::Stamp;
 use crate::coverage::{Coverage, Gap};
 use crate::identity::{CgroupPaths, Snapshot};
 use crate::kernel::ProcessKey;
+use crate::memory::Meter;
 use crate::settlement::{Books, Named, SettlementError};
 use crate::unit::{BootNs, GpuUuid, Pid};
 use crate::unknown::Unknown;
@@ -77,6 +79,8 @@ pub struct Host {
     attributor: Attributor,
     processes: Processes,
     gpus: BTreeMap<GpuUuid, GpuRows>,
+    /// Of each GPU whose memory is sampled.
+    memory: BTreeMap<GpuUuid, Meter>,
     books: Books,
     unknowns: BTreeSet<Unknown>,
     followed: Option<Followed>,
@@ -113,6 +117,7 @@ impl Host {
             attributor: Attributor::default(),
             processes,
             gpus: BTreeMap::new(),
+            memory: BTreeMap::new(),
             books: Books::default(),
             unknowns: BTreeSet::new(),
             followed: None,
@@ -198,6 +203,7 @@ impl Host {
     pub fn released(&mut self, gpu: &GpuUuid, at: Stamp) {
         let Some(rows) = self.gpus.get_mut(gpu) else { return };
         rows.given_back(at);
+        self.end_memory(Some(gpu), at.boot);
         self.push(Some(News::Released { gpu: gpu.clone(), at }));
     }
 
@@ -218,6 +224,10 @@ impl Host {
         while let Some(report) = self.next_report() {
             match report {
                 Report::Stalled(stall) => self.stalled(stall),
+                Report::Memory(told) => {
+                    self.absorb(false, Some(told.sample.completed()));
+                    self.take_memory(*told);
+                }
                 Report::Read(outcome) => {
                     self.absorb(false, Some(outcome.window.ended.boot));
                     self.take_read(&outcome)?;
@@ -229,6 +239,7 @@ impl Host {
         if self.reports.is_empty() {
             self.absorb(false, None);
         }
+        self.memory_until(self.processes.now.boot);
         self.set_pace();
         Ok(())
     }
@@ -238,7 +249,8 @@ impl Host {
         let in_hand = self.processes.coverage.end.boot;
         match self.reports.front()? {
             Report::Read(outcome) if outcome.window.ended.boot > in_hand => None,
-            Report::Read(_) | Report::Stalled(_) => self.reports.pop_front(),
+            Report::Memory(told) if told.sample.completed() > in_hand => None,
+            Report::Read(_) | Report::Stalled(_) | Report::Memory(_) => self.reports.pop_front(),
         }
     }
 
@@ -254,6 +266,7 @@ impl Host {
     /// [`Host::advance`].
     pub fn end(&mut self, now: Stamp) {
         self.take_process_news();
+        self.end_memory(None, now.boot);
         let mut ended = Vec::new();
         for gpu in self.gpus.values_mut() {
             if let Some(gap) = gpu.end_release(now) {

@@ -10,6 +10,7 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Image, Program};
 use crate::kernel::{CgroupId, ProcessKey};
+use crate::memory::Stretch;
 use crate::settlement::{Account, Attribution, Named, Settlement};
 use crate::unit::{GpuUuid, Pid, WallUs};
 use crate::unknown::{GapCause, Unknown};
@@ -127,6 +128,8 @@ pub enum News {
         /// The end of the read that did not show it any more.
         at: Stamp,
     },
+    /// Who held how much memory over a quarter of an hour, or the part of it that was covered.
+    MemoryHeld(Box<Stretch>),
     /// An interval that could not be seen, of events or of rows, now that its end is known.
     Gap(Gap),
     /// A driver call hangs. When it returns a [`News::Gap`] says how long it took.

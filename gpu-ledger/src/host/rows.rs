@@ -412,6 +412,12 @@ impl GpuRows {
         self.kinds.get(&pid).copied().unwrap_or_default()
     }
 
+    /// A sample of memory lists who holds it, too.
+    pub(super) fn note_kind(&mut self, pid: Pid, is_compute: bool, is_graphics: bool) {
+        let kind = self.kinds.entry(pid).or_default();
+        *kind = kind.and(Kind::seen(is_compute, is_graphics));
+    }
+
     /// The row is booked: whoever bears the pid next has not been seen yet.
     pub(super) fn forget_kind(&mut self, pid: Pid) {
         self.kinds.remove(&pid);

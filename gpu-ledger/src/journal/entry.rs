@@ -17,6 +17,7 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
 use crate::kernel::{Argv, ArgvState, CgroupId, ProcessKey};
+use crate::memory::Stretch;
 use crate::settlement::{Account, Balance, Candidate, Fit};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause};
@@ -114,6 +115,8 @@ pub enum Figures {
     Coverage(CoverageEdge),
     /// Up to here everything was seen.
     Mark(Mark),
+    /// Who held how much memory: sampled, in no balance.
+    Memory(Box<Stretch>),
 }
 
 impl Figures {
@@ -129,6 +132,7 @@ impl Figures {
             Self::Epoch(_) => "epoch",
             Self::Coverage(_) => "coverage",
             Self::Mark(_) => "mark",
+            Self::Memory(_) => "memory",
         }
     }
 }

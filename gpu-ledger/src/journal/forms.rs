@@ -19,6 +19,9 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Basis, Ended, User};
 use crate::kernel::{ArgvState, CgroupId, LoginUid, ProcessKey};
+use crate::memory::{Beyond, ByteMs, Device, Held, Holder, Holding, Pace, Sampling, Stretch};
+use crate::residency::moment::Length;
+use crate::residency::verdict::VoidReason;
 use crate::settlement::{Account, Balance, Candidate, Fit, Ground, RuleId};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause, NamelessReason, Observed, UnknownReason};
@@ -29,6 +32,7 @@ canonical_word! {
     DisputeReason: "reason of a dispute",
     Flag: "flag",
     UnknownReason: "reason of an unknown",
+    VoidReason: "reason of a void",
 }
 
 /// Lists that are closed too, and have their words here.
@@ -132,6 +136,18 @@ canonical_record! {
     SettlementEvidence { host, driver, row, seen, identity, nameless }
     OpenEvidence { row, identity }
     AgentFacts { version, object, kernel }
+    Length { 0 }
+    ByteMs { 0 }
+    Pace { period, cap }
+    Holder { pid, start, account, program, uid, basis, labels }
+    Held { memory, known_ms, unsaid_ms }
+    Holding { holder, held }
+    Beyond { holders, held }
+    Device { used, unattributed, excess }
+    Sampling { samples, failed, recoveries, age_max }
+    Stretch {
+        gpu, from, to, pace, sampling, device, holders, beyond, voids, is_cut_by_step,
+    }
 }
 
 /// Records with a last field that is left out where it is `None`.
@@ -333,6 +349,7 @@ impl Canonical for Figures {
             Self::Epoch(figures) => figures.put(writer),
             Self::Coverage(figures) => figures.put(writer),
             Self::Mark(figures) => figures.put(writer),
+            Self::Memory(figures) => figures.put(writer),
         });
     }
 
@@ -348,6 +365,7 @@ impl Canonical for Figures {
             b"epoch" => Epoch::take(reader).map(Self::Epoch),
             b"coverage" => CoverageEdge::take(reader).map(Self::Coverage),
             b"mark" => Mark::take(reader).map(Self::Mark),
+            b"memory" => Stretch::take(reader).map(|stretch| Self::Memory(Box::new(stretch))),
             word => Err(no_such("kind of entry", word)),
         })
     }

@@ -47,7 +47,7 @@ pub struct AccountLabel {
 
 impl AccountLabel {
     /// One that stands for no account's name.
-    fn own(word: &str) -> Self {
+    pub(super) fn own(word: &str) -> Self {
         Self { account: Arc::from(word), named_by: None }
     }
 

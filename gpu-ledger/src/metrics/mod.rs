@@ -10,6 +10,7 @@ pub mod health;
 pub mod held;
 mod intervals;
 pub mod listener;
+pub mod memory;
 mod page;
 mod render;
 mod resumed;
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accounting::calls::ReadCost;
 use crate::coverage::Gap;
+use crate::memory::ByteMs;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
 use health::Health;
@@ -38,6 +40,10 @@ pub struct Meters {
     pub held_journal_head: u64,
     /// Accounts that share a label.
     pub folded_accounts: usize,
+    /// Memory held in hours that are over and valid, since the daemon started, by GPU and account label.
+    pub memory: BTreeMap<(GpuUuid, AccountLabel), ByteMs>,
+    /// Hours of each GPU in which memory is not known, as they are void.
+    pub memory_void_hours: BTreeMap<GpuUuid, u64>,
     /// Settled time without a name, since the journal began.
     pub unattributed: BTreeMap<(GpuUuid, NamelessReason), Ms>,
     /// Gaps, since the journal began.

@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS};
+use crate::memory::ByteMs;
 use crate::unit::{Ms, WallUs};
 use crate::unknown::{Observed, UnknownReason};
 
@@ -32,6 +33,11 @@ pub(super) fn seconds_of(ms: Ms) -> f64 {
 /// Since 1970: a double tells quarters of a microsecond apart until 2100.
 pub(super) fn seconds_of_us(at: WallUs) -> f64 {
     seconds(at.0 / 1_000_000, at.0 % 1_000_000, 6)
+}
+
+/// GiB·s, cut to three digits.
+pub(super) fn gib_seconds_of(memory: ByteMs) -> f64 {
+    memory.to_string().parse().unwrap_or(f64::NAN)
 }
 
 pub(super) fn seconds_of_ns(ns: u64) -> f64 {

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::Meters;
 use super::health::HealthReason;
 use super::held::AccountLabel;
-use super::page::{Labels, PREFIX, Page, seconds_of, seconds_of_ns, seconds_of_us};
+use super::page::{Labels, PREFIX, Page, gib_seconds_of, seconds_of, seconds_of_ns, seconds_of_us};
 use crate::unit::{GpuUuid, Ms};
 use crate::unknown::{GapCause, Observed};
 
@@ -32,6 +32,13 @@ pub(super) fn text(meters: &Meters) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
+/// Those of an account's series.
+fn labels_of(gpu: &GpuUuid, label: &AccountLabel) -> Labels {
+    let mut labels = vec![("gpu", gpu.to_string()), ("account", label.account.to_string())];
+    labels.extend(label.named_by.map(|named_by| ("named_by", named_by.to_string())));
+    labels
+}
+
 /// The meters, as the library collects them.
 #[derive(Debug)]
 struct Shown(Meters);
@@ -40,6 +47,7 @@ impl Collector for Shown {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page::new(encoder);
         self.held(&mut page)?;
+        self.memory(&mut page)?;
         self.blind_spots(&mut page)?;
         self.driver(&mut page)?;
         self.gpus(&mut page)?;
@@ -49,12 +57,7 @@ impl Collector for Shown {
 
 impl Shown {
     fn held(&self, page: &mut Page<'_>) -> fmt::Result {
-        let of = |gpu: &GpuUuid, label: &AccountLabel| {
-            let mut labels = vec![("gpu", gpu.to_string()), ("account", label.account.to_string())];
-            labels.extend(label.named_by.map(|named_by| ("named_by", named_by.to_string())));
-            labels
-        };
-        let all = || self.0.held.iter().map(|((gpu, account), count)| (of(gpu, account), count));
+        let all = || self.0.held.iter().map(|((gpu, label), count)| (labels_of(gpu, label), count));
         page.counters(
             HELD,
             "Time an account's processes held a GPU, settled and open, each moment once; at most a second a second.",
@@ -100,6 +103,23 @@ impl Shown {
             "settlements",
             "Settlements in the journal.",
             [(Labels::new(), self.0.settlements)],
+        )
+    }
+
+    fn memory(&self, page: &mut Page<'_>) -> fmt::Result {
+        let held = self.0.memory.iter();
+        let held =
+            held.map(|((gpu, label), memory)| (labels_of(gpu, label), gib_seconds_of(*memory)));
+        page.counters(
+            "memory_held_gib_seconds",
+            "Device memory held over time, by samples, of hours that are over and valid.",
+            held,
+        )?;
+        let void = self.0.memory_void_hours.iter();
+        page.counters(
+            "memory_void_hours",
+            "Hours in which memory held is not known: a sample in them was too old.",
+            void.map(|(gpu, hours)| (vec![("gpu", gpu.to_string())], *hours)),
         )
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::accounting::calls::{CallCost, LATENCY_BOUNDS_NS, ReadCost};
+use crate::memory::ByteMs;
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
 use crate::metrics::{
@@ -38,6 +39,8 @@ fn meters() -> Meters {
         latency_counts,
     };
     Meters {
+        memory: BTreeMap::from([((gpu(), of("ollama")), ByteMs((3 << 30) * 1_500))]),
+        memory_void_hours: BTreeMap::from([(gpu(), 2)]),
         made_at: WallUs(1_796_040_500_250_000),
         held: BTreeMap::from([
             ((gpu(), of("ollama")), count),

@@ -239,6 +239,14 @@ impl Observer {
             self.host.reported(report);
         }
         self.host.observe_clock(self.clock.now());
+        if let Some(driver) = &self.driver {
+            let gpus: Vec<GpuUuid> = self.host.gpus().keys().cloned().collect();
+            for gpu in gpus {
+                if let Some(call) = driver.sampling(&gpu) {
+                    self.host.samples_memory(&gpu, call);
+                }
+            }
+        }
         let moved = self.host.advance();
         self.ask();
         moved

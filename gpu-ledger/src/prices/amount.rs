@@ -64,6 +64,13 @@ impl Exact {
         rate.billionths()?.checked_mul(ms).map(Self)
     }
 
+    /// So many bytes × milliseconds at a price for an hour of one GiB, cut to the part; `None` where the product
+    /// leaves 128 bits.
+    #[must_use]
+    pub fn of_memory(byte_ms: u128, rate: Rate) -> Option<Self> {
+        rate.billionths()?.checked_mul(byte_ms).map(|product| Self(product >> 30))
+    }
+
     /// The sum, or `None` past 128 bits.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {

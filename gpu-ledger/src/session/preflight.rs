@@ -43,6 +43,7 @@ pub(super) async fn begin(options: &TraceOptions) -> (Watch, Vec<Missing>) {
         clock: options.clock.clone(),
         dead_rows_hidden,
         touches_watched: touch_off_because.is_none(),
+        memory_period: None,
     });
     let opened = opened.await;
     let mut watch = Watch::new(observer, touch_off_because);

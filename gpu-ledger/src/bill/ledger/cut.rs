@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names::Map;
-use super::{Ledger, Opened, Settled, Sight, Whose};
+use super::{CutMemory, Ledger, Opened, Settled, Sight, Whose};
 use crate::accounting::Busy;
 use crate::attribution::{Labels, Value as LabelValue};
 use crate::bill::lines::{meets, within};
@@ -62,6 +62,8 @@ pub struct CutGpu<'a> {
     pub dead_rows_last: Option<u64>,
     /// Its list was empty and not believed, at some time of the period.
     pub is_doubted: bool,
+    /// Its memory over time, by samples.
+    pub memory: CutMemory,
 }
 
 /// A settlement on a bill, beside its place in the interval algebra.
@@ -272,11 +274,12 @@ impl Ledger {
             .collect();
         let of_rows = chosen.iter().map(|one| self.value(by, one.whose));
         let of_holders = holders.iter().map(|(_, one, _)| self.value(by, one.whose));
-        let (keys, lines) = self.ranked(by, of_rows.chain(of_holders));
+        let of_memory = self.memory_holders(period).map(|whose| self.value(by, whose));
+        let (keys, lines) = self.ranked(by, of_rows.chain(of_holders).chain(of_memory));
 
         let mut cut = Vec::with_capacity(self.sights.gpus().len());
         let mut books = Vec::with_capacity(cut.capacity());
-        for sight in self.sights.gpus() {
+        for (number, sight) in (0_u32..).zip(self.sights.gpus()) {
             cut.push(CutGpu {
                 sight,
                 rows: Vec::new(),
@@ -284,6 +287,9 @@ impl Ledger {
                 unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
                 dead_rows_last: sight.dead_rows_last(period),
                 is_doubted: sight.is_doubted(period),
+                memory: self.cut_memory(number, period, by == By::Process, |whose| {
+                    self.key(&keys, by, whose)
+                }),
             });
             books.push(GpuBooks {
                 gpu: sight.gpu.clone(),

@@ -10,17 +10,20 @@
 
 mod cut;
 mod ends;
+mod memory;
 mod names;
 mod sight;
 #[cfg(test)]
 mod tests;
 
 pub use cut::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+pub use memory::{CutMemory, MemoryOf};
 pub use sight::Sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::memory::Memories;
 use self::names::{Map, Names};
 use self::sight::Sights;
 use super::{BillError, By};
@@ -38,7 +41,7 @@ use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{DisputeReason, Flag, GapCause};
 
 /// On which GPU, and whose: names as numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Whose {
     gpu: u32,
     account: u32,
@@ -100,6 +103,7 @@ pub struct Ledger {
     settled: Vec<Settled>,
     opened: BTreeMap<u64, Opened>,
     gaps: Vec<Gap>,
+    memories: Memories,
     host: Option<Arc<str>>,
     /// By GPU: what the settlements taken add up to.
     summed: BTreeMap<u32, Balance>,
@@ -145,6 +149,7 @@ impl Ledger {
             Figures::Epoch(epoch) => self.take_epoch(seq, epoch),
             Figures::Coverage(edge) => self.take_coverage(edge),
             Figures::Mark(mark) => self.take_mark(mark),
+            Figures::Memory(stretch) => self.take_memory(stretch),
         }
         self.sights.learnt(entry.at.stamp.wall.ms());
         Ok(())
@@ -203,7 +208,7 @@ impl Ledger {
     pub fn uids(&self) -> BTreeSet<u32> {
         let settled = self.settled.iter().map(|settled| settled.whose.uid);
         let opened = self.opened.values().map(|opened| opened.whose.uid);
-        settled.chain(opened).flatten().collect()
+        settled.chain(opened).flatten().chain(self.memory_uids()).collect()
     }
 
     /// Number of the entry of each GPU's last epoch: its evidence says which driver was asked.

@@ -33,6 +33,11 @@ impl<T: Clone + Eq + Hash> Names<T> {
         number
     }
 
+    /// Every name.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.names.iter()
+    }
+
     /// The name of a number.
     pub(super) fn name(&self, number: u32) -> Option<&T> {
         self.names.get(usize::try_from(number).ok()?)

@@ -7,12 +7,13 @@ use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
 use super::left_out::{Whole, filter};
 use super::lifetimes::{Class, Classes};
+use super::memory;
 use super::priced;
 use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine,
     Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
-use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which, counts};
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
@@ -89,7 +90,7 @@ pub fn report(
         split_by_process(&mut bill, &cut.books);
     }
     let found = Found::of(&cut, &bill, period);
-    let shares = shares(&bill, ask.share, &found)?;
+    let shares = shares(&bill, ask.share, &found, &cut)?;
     let mut report = Report {
         format: FORMAT,
         version: VERSION,
@@ -121,6 +122,7 @@ pub fn report(
         settlements_total: bill.settlements_total,
         span_ms_total: bill.span_ms_total,
         undivided_ms: shares.undivided,
+        memory: memory::memory(&cut, ask.by)?,
         priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
@@ -131,6 +133,7 @@ pub fn report(
         cut.line(line.account).is_some_and(|name| name.is_unknown)
     };
     let missing = Missing {
+        memory: memory_lacks(&report),
         archived: outside.missing,
         samples: found.total.unsampled_count,
         peaks: found.total.peaks_unknown,
@@ -151,6 +154,27 @@ pub fn report(
     Ok(report)
 }
 
+/// GPUs and what of their memory has no figure; of a GPU that nobody sampled, that.
+fn memory_lacks(report: &Report) -> Vec<(GpuUuid, String)> {
+    let mut lacks = Vec::new();
+    for gpu in report.memory.gpus.iter().filter(|gpu| gpu.period_ms.is_some()) {
+        let mut lack = |ms: Ms, why: &str| {
+            if ms > Ms::ZERO {
+                lacks.push((gpu.gpu_uuid.clone(), format!("memory held for {ms}: {why}")));
+            }
+        };
+        lack(gpu.void_ms, "hours that are void");
+        lack(gpu.cut_ms, "quarters of an hour that the period cuts");
+        lack(gpu.uncovered_ms, "not sampled");
+    }
+    let unsaid = report.memory.lines.iter().filter(|line| line.unsaid_ms > Ms::ZERO);
+    for line in unsaid {
+        let lack = format!("memory of {} for {}: not said", line.account, line.unsaid_ms);
+        lacks.push((line.gpu_uuid.clone(), lack));
+    }
+    lacks
+}
+
 /// How names are told apart: of all lines, those that are left out as well.
 fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
     let settlements = report.settlements.iter().flatten();
@@ -158,9 +182,13 @@ fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
         settlements.clone().filter_map(|one| one.program.as_deref()).map(told_apart).collect();
     let titles: Vec<String> = report.accounts.iter().map(Account::title).collect();
     let in_money = report.priced.iter().flat_map(|priced| &priced.lines);
+    let nameless = report.memory.lines.iter().filter_map(|line| Some((line, line.nameless?)));
+    let nameless: Vec<String> =
+        nameless.map(|(line, reason)| format!("{}: {reason}", line.account)).collect();
     let plain = programs.iter().map(|program| &**program);
     let plain = plain.chain(titles.iter().map(String::as_str));
     let plain = plain.chain(in_money.filter_map(|line| line.title.as_deref()));
+    let plain = plain.chain(nameless.iter().map(String::as_str));
     let names = (cut.lines.iter().map(|line| (&*line.text, line.named_by)))
         .chain(settlements.map(|one| (one.account.as_str(), one.named_by)))
         .chain(report.open.iter().map(|one| (one.account.as_str(), one.named_by)))
@@ -302,21 +330,29 @@ struct Shares {
     undivided: Option<Ms>,
 }
 
-fn shares(bill: &Bill<LineKey>, policy: SharePolicy, found: &Found) -> Result<Shares, BillError> {
+fn shares(
+    bill: &Bill<LineKey>,
+    policy: SharePolicy,
+    found: &Found,
+    cut: &Cut<'_>,
+) -> Result<Shares, BillError> {
     let mut shares = Shares { lines: BTreeMap::new(), reasons: BTreeMap::new(), undivided: None };
     if policy == SharePolicy::None {
         return Ok(shares);
     }
     let overflow = BillError::Overflow { what: "shared time" };
     let mut undivided = Ms::ZERO;
-    for (line, sampled) in bill.gpus.iter().zip(&found.by_gpu) {
-        // Nothing in a journal says how much memory was held over time: such weights are unknown.
+    for ((line, sampled), gpu) in bill.gpus.iter().zip(&found.by_gpu).zip(&cut.gpus) {
         let weights: BTreeMap<LineKey, u64> = match policy {
             SharePolicy::Busy => {
                 let known = |(key, sampled): (&LineKey, &Sampled)| Some((*key, sampled.weight()?));
                 sampled.iter().filter_map(known).collect()
             }
-            SharePolicy::None | SharePolicy::Equal | SharePolicy::Memory => BTreeMap::new(),
+            SharePolicy::Memory => {
+                let known = |(key, of): (&LineKey, &MemoryOf)| Some((*key, of.weight()?));
+                gpu.memory.lines.iter().filter_map(known).collect()
+            }
+            SharePolicy::None | SharePolicy::Equal => BTreeMap::new(),
         };
         let divided = divide(&line.statement.shared_between, policy, &weights)?;
         undivided = undivided.checked_add(divided.undivided).ok_or(overflow.clone())?;
@@ -369,6 +405,8 @@ fn accounts(
         let name = cut.line(line.account)?;
         let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
         let busy = sampled.busy();
+        let of_memory = memory_of(cut, line.account);
+        let memory = memory::known(of_memory);
         // What the policy gave it nothing of is nothing: a line without sharers.
         let share = || shares.lines.get(&line.account).copied().unwrap_or(Ms::ZERO);
         Some(Account {
@@ -393,7 +431,9 @@ fn accounts(
             busy_ms_high: busy.map(|(_, high)| high),
             busy_unsampled_ms: sampled.unsampled(),
             max_memory_bytes: sampled.peak(),
-            memory_held_gib_s: None,
+            memory_held_gib_s: memory.and_then(|held| u64::try_from(held.gib_s().0).ok()),
+            memory_held_byte_ms: memory.map(|held| held.0.to_string()),
+            memory_unknown_ms: Ms(of_memory.unknown_ms()),
         })
     });
     let mut lines: Vec<Account> = lines.collect();
@@ -402,6 +442,15 @@ fn accounts(
         key(b).cmp(&key(a)).then_with(|| a.account.cmp(&b.account))
     });
     lines
+}
+
+/// A line's memory on all GPUs.
+fn memory_of(cut: &Cut<'_>, line: LineKey) -> MemoryOf {
+    let mut sum = MemoryOf::default();
+    for of in cut.gpus.iter().filter_map(|gpu| gpu.memory.lines.get(&line)) {
+        sum.add(*of);
+    }
+    sum
 }
 
 fn unattributed(bill: &Bill<LineKey>, shares: &Shares) -> Vec<Unattributed> {

@@ -54,8 +54,10 @@ pub(super) fn possibly_lost(cut: &Cut<'_>, gpu: &CutGpu<'_>) -> Option<u64> {
 }
 
 /// How many settlements lack a piece of evidence, and up to which entry the journal is not here.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Missing {
+    /// What of memory held has no figure, by GPU.
+    pub(super) memory: Vec<(GpuUuid, String)>,
     pub(super) archived: u64,
     pub(super) samples: u64,
     pub(super) peaks: u64,
@@ -124,8 +126,11 @@ pub(super) fn unknown(
         let subject = format!("peak memory of {} settlements", missing.peaks);
         lines.push(line(UnknownReason::ValueNotAvailable, subject, true));
     }
-    if !report.accounts.is_empty() {
+    if !report.accounts.is_empty() && !report.memory.is_sampled() {
         lines.push(line(UnknownReason::NoSamples, "memory held".to_owned(), true));
+    }
+    for (gpu, subject) in missing.memory {
+        lines.push(UnknownLine { gpu: Some(gpu), ..line(UnknownReason::NoSamples, subject, true) });
     }
     lines
 }

@@ -99,6 +99,10 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
     let disputed = extracted(&mut report.disputed, |line| is_meant(line.line, Some(line.reason)));
     let open = extracted(&mut report.open, |row| is_wanted(row.line));
     let rowless = extracted(&mut report.no_driver_row, |one| is_wanted(one.line));
+    report.memory.lines.retain(|line| is_wanted(line.line));
+    if let Some(processes) = &mut report.memory.processes {
+        processes.retain(|one| is_wanted(one.line));
+    }
     if let Some(settlements) = &mut report.settlements {
         settlements.retain(|one| is_meant(one.line, one.dispute));
     }
@@ -147,6 +151,8 @@ fn lines(report: &Report) -> BTreeSet<LineKey> {
     let open = report.open.iter().map(|row| row.line);
     let rowless = report.no_driver_row.iter().map(|one| one.line);
     let nameless = report.unattributed.iter().map(|line| LineKey::nameless(line.reason));
+    let memory = report.memory.lines.iter().map(|line| line.line);
+    let nameless = nameless.chain(memory);
     accounts.chain(disputed).chain(open).chain(rowless).chain(nameless).collect()
 }
 

@@ -8,12 +8,14 @@ mod coverage;
 mod evidence;
 mod left_out;
 mod lifetimes;
+mod memory;
 mod priced;
 mod reading;
 
 use assemble::UNATTRIBUTED;
 pub use assemble::{Ask, Head, Outside, report};
 pub use lifetimes::{Class, LifetimeClass};
+pub use memory::{MemoryGpu, MemoryHeld, MemoryLine, MemoryProcess, MemoryVoid};
 pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
 pub use reading::{Proven, Reading, ReadingLine, Through};
 
@@ -91,6 +93,8 @@ pub struct Report {
     /// Shared time that the policy could not divide, or that fell on a holder who is on no line (disputed,
     /// or open without a name); null where no policy was asked for.
     pub undivided_ms: Option<Ms>,
+    /// Memory held over time: sampled, in no total of any other meter.
+    pub memory: MemoryHeld,
     /// What it costs; null where no prices were given.
     pub priced: Option<Priced>,
     /// When and what could be seen.
@@ -226,8 +230,13 @@ pub struct Account {
     pub busy_unsampled_ms: Ms,
     /// The largest peak of device memory; null where that of one settlement is unknown.
     pub max_memory_bytes: Option<Bytes>,
-    /// Memory held over time, in GiB·s; null where no recorder sampled it.
+    /// Memory held over time, in whole GiB·s, cut, as far as it is known; null where nothing of it is.
     pub memory_held_gib_s: Option<u64>,
+    /// The same in bytes × milliseconds, as text: more than 64 bits.
+    pub memory_held_byte_ms: Option<String>,
+    /// The time that its processes were listed without a figure: in void hours, in quarters that the period cuts,
+    /// where the driver did not say. What was not sampled at all is in `memory.gpus`.
+    pub memory_unknown_ms: Ms,
 }
 
 /// One reason's line.

@@ -2,6 +2,7 @@
 //! would need to trust the number above it.
 
 mod around;
+mod memory;
 mod moments;
 mod priced;
 #[cfg(test)]
@@ -48,6 +49,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
     write_accounts(page, report)?;
     write_namesakes(page, report)?;
     write_sampled(page, report)?;
+    memory::write_memory(page, report)?;
     priced::write_priced(page, report)?;
     around::write_processes(page, report)?;
     around::write_unattributed(page, report)?;
@@ -284,6 +286,9 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
     write_more(page, report.accounts.len())?;
     if let Some(undivided) = report.undivided_ms {
         writeln!(page, "  shared time that the policy could not divide: {undivided}")?;
+    }
+    if report.memory.is_sampled() {
+        return Ok(());
     }
     writeln!(page, "  memory held over time: UNKNOWN, no recorder sampled it")
 }

@@ -11,6 +11,13 @@ use crate::bill::report::Report;
 /// What is shorter than this is told to the millisecond.
 const SHORT: SignedDuration = SignedDuration::from_secs(60);
 
+/// A moment to the second, as the report has it (RFC 3339).
+pub(super) fn second(report: &Report, text: &str) -> String {
+    let at = text.parse::<Timestamp>().ok();
+    let at = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
+    at.map_or_else(|| text.to_owned(), |at| show(at, &report.period.time_zone))
+}
+
 /// `FROM to TO`, of two moments as the report has them (RFC 3339).
 pub(super) fn between(report: &Report, from: &str, to: &str) -> String {
     let moment = |text: &str| text.parse::<Timestamp>().ok();

@@ -121,7 +121,7 @@ fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Res
         cell(gpu.trim_start_matches("GPU "), 4),
         line.meter,
         line.state.as_str(),
-        time(line.quantity_ms),
+        quantity(line),
         line.per_hour.map_or_else(|| "-".to_owned(), |rate| rate.to_string()),
         amount(line.amount),
     )?;
@@ -138,6 +138,17 @@ fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Res
 
 fn amount(amount: Option<Amount>) -> String {
     amount.map_or_else(|| UNKNOWN.to_owned(), |amount| amount.to_string())
+}
+
+/// Hours of one GiB where it is memory, cut to three digits.
+fn quantity(line: &PricedLine) -> String {
+    match (line.meter, line.quantity_ms) {
+        (Meter::Memory, Some(gib_ms)) => {
+            let thousandths = gib_ms / 3_600;
+            format!("{}.{:03} GiBh", thousandths / 1_000, thousandths % 1_000)
+        }
+        (_, ms) => time(ms),
+    }
 }
 
 /// Time for people; what is longer than they can read is not cut to what they can.

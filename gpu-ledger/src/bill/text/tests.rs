@@ -12,6 +12,7 @@ use crate::bill::{BillError, By, Ledger, SharePolicy, table};
 use crate::journal::entry::OpenKind;
 use crate::prices::PriceList;
 use crate::rendering::json;
+use crate::residency::verdict::VoidReason;
 use crate::settlement::{Account, Ground, RuleId};
 use crate::unit::{GpuUuid, Ms, Span};
 use crate::unknown::{DisputeReason, Flag, GapCause};
@@ -128,6 +129,32 @@ fn a_morning_in_money_reads_well_and_keeps_its_schema() {
     // Another list of prices is another bill.
     let unpriced = made(&morning(), By::Account, SharePolicy::Equal, &[]);
     assert_ne!(said.bill_id, unpriced.bill_id);
+}
+
+/// Nobody settled anything: memory is on the page all the same.
+#[test]
+fn memory_held_reads_well_and_keeps_its_schema() {
+    const SLOT: u64 = HOUR / 4;
+    let mut journal = Journal::began(0, 1);
+    journal.open(5, OpenKind::NoDriverRow, 0, 2488, 0, program("ollama"));
+    let held = [(program("ollama"), 2488, 8 << 30), (NAMELESS, 9, 1 << 30)];
+    for quarter in 0..10 {
+        let void: &[VoidReason] =
+            if quarter == 6 { &[VoidReason::AgeSupOverCap, VoidReason::ProbeStuck] } else { &[] };
+        journal.memory((quarter * SLOT, (quarter + 1) * SLOT), &held, void);
+    }
+    journal.mark(10 * SLOT + 60_000, 1);
+    let mut asked = ask(By::Account, SharePolicy::None, &[], None);
+    asked.period.span = Span::new(DAY_MS, DAY_MS + 10 * SLOT + 60_000).unwrap();
+    let said = made_as(&journal, &asked).unwrap();
+    assert_eq!(schema_faults(&said), Vec::<String>::new());
+    let page = super::render(&said);
+    let from = page.find("\nmemory held").unwrap();
+    let to = page[from..].find("\nno driver row").map_or(page.len(), |at| from + at);
+    insta::assert_snapshot!("memory", &page[from..to]);
+    // But for what programs read.
+    let is_read = |line: &&str| !line.starts_with("GPU_LEDGER_UNKNOWN");
+    assert!(page.lines().filter(is_read).all(|line| line.chars().count() <= 80), "{page}");
 }
 
 fn schema_faults(report: &Report) -> Vec<String> {
@@ -453,7 +480,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
         let columns = reader.headers().unwrap().len();
         (columns, reader.records().map(Result::unwrap).count())
     };
-    assert_eq!(read(&csv), (23, rows));
+    assert_eq!(read(&csv), (25, rows));
     let by_process = made(&journal, By::Process, SharePolicy::None, &[]);
     let settled = by_process.settlements.as_ref().unwrap().len();
     let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());

@@ -3,6 +3,7 @@
 mod bounds;
 mod joining;
 pub(crate) mod made;
+mod memory;
 mod order;
 mod reach;
 mod restart;

@@ -165,7 +165,9 @@ impl Binder {
                 mark.unresolved = foresight.unresolved.iter().copied().collect();
                 foresight.advance();
             }
-            Figures::Gap(_) | Figures::Epoch(_) | Figures::Coverage(_) => foresight.advance(),
+            Figures::Gap(_) | Figures::Memory(_) | Figures::Epoch(_) | Figures::Coverage(_) => {
+                foresight.advance();
+            }
         }
         Ok(Step::Draft(Box::new(draft)))
     }

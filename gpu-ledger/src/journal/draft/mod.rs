@@ -73,13 +73,25 @@ impl Pending {
         matches!(&self.draft.figures, Figures::Mark(Mark { note: None, .. }))
     }
 
+    /// Whether nothing but itself is lost with it: of memory held a bill says what is not covered.
+    #[must_use]
+    pub const fn is_dispensable(&self) -> bool {
+        self.is_mere_mark() || matches!(&self.draft.figures, Figures::Memory(_))
+    }
+
     /// About how much memory it takes while it waits.
     #[must_use]
     pub fn bytes(&self) -> usize {
         /// The types themselves, and a few ancestors and control groups.
         const AROUND: usize = 2_048;
+        /// One holder of memory, with its name and its labels.
+        const HOLDER: usize = 1_024;
         let argv = self.draft.argv.as_ref().map_or(0, |kept| kept.argv.bytes.len());
-        AROUND.saturating_add(argv)
+        let holders = match &self.draft.figures {
+            Figures::Memory(stretch) => stretch.holders.len().saturating_mul(HOLDER),
+            _ => 0,
+        };
+        AROUND.saturating_add(argv).saturating_add(holders)
     }
 }
 
@@ -226,6 +238,9 @@ impl Drafter {
                 let mut pending = Pending::of(now, figures, Evidence::Conflict { row, seen });
                 pending.conflicts_with = Some(key);
                 vec![pending]
+            }
+            News::MemoryHeld(stretch) => {
+                vec![Pending::of(now, Figures::Memory(stretch), Evidence::None)]
             }
             News::Gap(gap) => vec![Pending::of(now, Figures::Gap(gap), Evidence::None)],
             News::EpochBegan { gpu, at: began } => vec![self.epoch_began(gpu, began, now)],

@@ -30,11 +30,11 @@ impl Backlog {
     }
 
     /// Puts drafts in, in order, and gives back those that have no room. A mark without a word of anybody's that
-    /// has none is dropped: the next one says more. `overflow` gets to know which rows had room.
+    /// has none is dropped: the next one says more; and so is memory held, whose time is then not covered. `overflow` gets to know which rows had room.
     pub fn offer(&mut self, drafts: Vec<Pending>, overflow: &mut Overflow) -> Vec<Pending> {
         let mut refused = Vec::new();
         for pending in drafts {
-            let dispensable = pending.is_mere_mark();
+            let dispensable = pending.is_dispensable();
             if self.has_room_for(pending.is_row() || dispensable) {
                 overflow.had_room(&pending);
                 self.bytes = self.bytes.saturating_add(pending.bytes());

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
 use super::reader::Reader;
-use super::schema::{ArgvColumns, argv_columns};
+use super::schema::{ArgvColumns, argv_columns, tables};
 use super::segment::{Growing, Segment};
 use super::side::Acknowledged;
 use crate::argv::StoredText;
@@ -282,7 +282,7 @@ impl<'a> Checking<'a> {
 
     /// That nothing stands beside the chain that is not derived from it.
     fn totals(&mut self) -> Result<(), StoreError> {
-        for table in TABLES {
+        for table in tables(self.database)? {
             let wanted = self.rows.get(table.name).copied();
             let found = self.count(table.count);
             if found.is_some() && found != wanted {

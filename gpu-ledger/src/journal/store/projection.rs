@@ -7,6 +7,7 @@ use crate::journal::entry::{
     Change, Correction, CoverageEdge, Entry, EpochEdge, Evidence, Figures, OpenFigures, OpenKind,
     SettlementFigures,
 };
+use crate::memory::Stretch;
 use crate::settlement::{Account, Ground, SettlementId};
 use crate::unknown::{DisputeReason, GapCause};
 
@@ -49,6 +50,7 @@ tables! {
     EPOCH = "epoch", "?,?,?,?,?,?,?";
     COVERED = "covered", "?,?,?,?,?,?";
     MARK = "mark", "?,?,?,?";
+    MEMORY = "memory", "?,?,?,?,?,?,?,?,?,?,?,?,?";
 }
 
 /// The columns of an entry.
@@ -89,6 +91,7 @@ pub(super) fn projection(entry: &Entry, evidence: &Evidence) -> Projection {
             let unresolved = text(&json!(mark.unresolved).to_string());
             (&MARK, vec![seq, until, unresolved, optional(mark.note.as_deref())])
         }
+        Figures::Memory(stretch) => (&MEMORY, memory(seq, stretch)),
     };
     Projection { table, columns }
 }
@@ -179,6 +182,45 @@ fn covered(seq: Value, edge: &CoverageEdge) -> Vec<Value> {
             vec![seq, big(at.wall.0), text("ended"), a, b, c]
         }
     }
+}
+
+fn memory(seq: Value, stretch: &Stretch) -> Vec<Value> {
+    let Stretch { gpu, from, to, pace, sampling, device, holders, beyond, voids, .. } = stretch;
+    let holders: Vec<serde_json::Value> = holders
+        .iter()
+        .map(|holding| {
+            let (holder, held) = (&holding.holder, holding.held);
+            json!({
+                "pid": holder.pid.0,
+                "start_ns": holder.start.map(|start| start.0),
+                "account": holder.account.title(),
+                "named_by": holder.account.named_by().map(|by| by.to_string()),
+                "program": holder.program.as_deref(),
+                "uid": holder.uid,
+                "byte_ms": held.memory.0.to_string(),
+                "known_ms": held.known_ms,
+                "unsaid_ms": held.unsaid_ms,
+            })
+        })
+        .collect();
+    let voids: Vec<(&str, u64)> =
+        voids.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    let beyond = beyond.as_ref();
+    vec![
+        seq,
+        text(&gpu.0),
+        big(from.0),
+        big(to.0),
+        big(pace.period.us_up()),
+        big(pace.cap.us_up()),
+        big(sampling.samples),
+        big(sampling.age_max.us_up()),
+        wide(device.used.0),
+        wide(device.unattributed.0),
+        absent(beyond.map(|beyond| wide(beyond.held.memory.0))),
+        text(&json!(voids).to_string()),
+        text(&json!(holders).to_string()),
+    ]
 }
 
 fn account_columns(account: &Account) -> [Value; 3] {

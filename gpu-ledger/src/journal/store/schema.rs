@@ -8,19 +8,25 @@ use rusqlite::{Connection, OpenFlags, params};
 use super::database::{Database, Origin, failed};
 use super::error::StoreError;
 use super::place::{Place, io};
+use super::projection::{TABLES, Table};
 
 /// `PRAGMA application_id`: "gpuL". Told by file(1) and by us.
 pub(super) const APPLICATION_ID: u32 = 0x6770_754c;
 /// `PRAGMA user_version` of a journal that is up to date.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// The oldest version of which a file by itself, an archive, is still read as it is.
 const OLDEST_READ: u32 = 1;
 
-const SCHEMA: &str = concat!(include_str!("schema.sql"), include_str!("argv.sql"));
+const SCHEMA: &str =
+    concat!(include_str!("schema.sql"), include_str!("argv.sql"), include_str!("memory.sql"));
 /// That of version 1: kept arguments were always as captured.
 const SCHEMA_1: &str = concat!(include_str!("schema.sql"), include_str!("argv.v1.sql"));
 /// That of version 2: the first mode that kept arguments kept them for every entry.
 const SCHEMA_2: &str = concat!(include_str!("schema.sql"), include_str!("argv.v2.sql"));
+/// That of version 3: nobody sampled memory over time.
+const SCHEMA_3: &str = concat!(include_str!("schema.sql"), include_str!("argv.sql"));
+/// The version from which on there is a table of memory held.
+const MEMORY_SINCE: u32 = 4;
 /// Of kept arguments, in the place of a mode: entries did not say theirs when it was kept.
 pub(super) const MODE_UNKNOWN: &str = "unknown";
 /// What brings a journal of version *n*, the place in this list counted from 1, to version *n* + 1.
@@ -37,6 +43,7 @@ const MIGRATIONS: &[&str] = &[
         "INSERT INTO argv SELECT commitment, 'unknown', bytes, true_length, state, text FROM argv_of_2; ",
         "DROP TABLE argv_of_2"
     ),
+    include_str!("memory.sql"),
 ];
 
 /// Makes an empty journal under a temporary name. Whoever moves it to its place does so when it is whole.
@@ -227,6 +234,13 @@ pub(super) fn argv_columns(database: &Database) -> Result<ArgvColumns, StoreErro
     })
 }
 
+/// The tables beside the chain, as the journal at hand has them.
+pub(super) fn tables(database: &Database) -> Result<Vec<&'static Table>, StoreError> {
+    let has_memory = version(database)? >= MEMORY_SINCE;
+    let tables = TABLES.iter().copied();
+    Ok(tables.filter(|table| has_memory || table.name != "memory").collect())
+}
+
 /// Proves that the tables, and above all their triggers, are those of this version.
 pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let memory = PathBuf::from(":memory:");
@@ -234,6 +248,7 @@ pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let schema = match version(database)? {
         1 => SCHEMA_1,
         2 => SCHEMA_2,
+        3 => SCHEMA_3,
         _ => SCHEMA,
     };
     fresh.execute_batch(schema).map_err(failed(&memory))?;
@@ -282,18 +297,19 @@ mod tests {
             "CREATE nonsense",
             "CREATE TABLE three(a INTEGER) STRICT",
             "CREATE TABLE four(a INTEGER) STRICT",
+            "CREATE TABLE five(a INTEGER) STRICT",
         ];
-        migrate(&mut database, &steps, 4).unwrap();
-        assert_eq!(version(&database).unwrap(), 4);
+        migrate(&mut database, &steps, 5).unwrap();
+        assert_eq!(version(&database).unwrap(), 5);
         let error = compare(&database).unwrap_err().to_string();
         assert!(error.contains("its schema differs in "), "{error}");
         // A step that fails leaves the version and everything else as they were.
-        let broken =
-            [steps[0], steps[1], steps[2], "CREATE TABLE five(a INTEGER) STRICT; CREATE nonsense"];
-        assert!(matches!(migrate(&mut database, &broken, 5), Err(StoreError::Database { .. })));
-        assert_eq!(version(&database).unwrap(), 4);
+        let [one, two, three, four] = steps;
+        let broken = [one, two, three, four, "CREATE TABLE six(a INTEGER) STRICT; CREATE nonsense"];
+        assert!(matches!(migrate(&mut database, &broken, 6), Err(StoreError::Database { .. })));
+        assert_eq!(version(&database).unwrap(), 5);
         let error = migrate(&mut database, &[], VERSION).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 4, known: 3, .. }), "{error}");
-        assert!(error.to_string().contains("schema version 4, this gpu-ledger knows 3"), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 5, known: 4, .. }), "{error}");
+        assert!(error.to_string().contains("schema version 5, this gpu-ledger knows 4"), "{error}");
     }
 }

@@ -6,6 +6,7 @@ use crate::journal::Digest;
 use crate::journal::canon::{self, CanonError, canonical_record};
 use crate::journal::chain::{Recovered, sha256};
 use crate::journal::entry::{Change, Entry, Figures, Moment, OpenFigures, SettlementFigures};
+use crate::memory::HOUR_MS;
 use crate::settlement::Balance;
 use crate::unit::{GpuUuid, Span, WallUs};
 
@@ -153,7 +154,7 @@ impl Growing {
         let Some((from, to)) = reach(entry, named) else { return };
         let is_near = to.saturating_sub(from) <= NEAR_MS_MAX;
         match entry.figures {
-            Figures::Settlement(_) | Figures::Gap(_) if is_near => {
+            Figures::Settlement(_) | Figures::Gap(_) | Figures::Memory(_) if is_near => {
                 let near = self.near.unwrap_or((from, to));
                 self.near = Some((near.0.min(from), near.1.max(to)));
             }
@@ -192,6 +193,12 @@ fn reach(entry: &Entry, named: Option<&Figures>) -> Option<Reach> {
         Figures::Settlement(settlement) => Some(of_settlement(settlement)),
         Figures::Gap(gap) => Some(around([gap.from.wall.ms(), gap.to.wall.ms()])),
         Figures::Epoch(_) | Figures::Coverage(_) => Some(ALWAYS),
+        // Whoever reads a part of its hour must learn of what voids it.
+        Figures::Memory(stretch) => {
+            let hour = stretch.hour_ms();
+            let end = hour.saturating_add(HOUR_MS.saturating_sub(1));
+            Some(around([hour, stretch.to.ms(), end]))
+        }
         Figures::Mark(mark) => {
             mark.note.as_ref().map(|_| around([entry.at.stamp.wall.ms(), entry.at.stamp.wall.ms()]))
         }

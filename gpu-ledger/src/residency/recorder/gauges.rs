@@ -1,6 +1,6 @@
 //! The fields of one GPU, asked of the driver in their order.
 
-use crate::accounting::calls::Calls;
+use crate::accounting::calls::{Calls, ReadCost};
 use crate::accounting::nvml::GpuHandle;
 use crate::clock::Clock;
 use crate::residency::probe::Instrument;
@@ -25,6 +25,21 @@ impl<'library> Gauges<'library> {
     #[must_use]
     pub const fn new(gpu: GpuHandle<'library>, calls: Calls, clock: Clock) -> Self {
         Self { gpu, calls, clock, last_seen_us: None }
+    }
+
+    /// Who holds the GPU, and its memory last: what memory held over time needs, and no more.
+    pub fn memory_fields(&mut self) -> Fields {
+        let processes = Some(self.processes());
+        let memory = self.memory();
+        let (utilization, power, temperature, process_utilization) = (None, None, None, None);
+        Fields { utilization, power, temperature, process_utilization, processes, memory }
+    }
+
+    /// What the calls cost since this was last asked.
+    pub fn take_cost(&mut self) -> ReadCost {
+        // That one took long shows in the age of its sample.
+        drop(self.calls.take_stalled());
+        self.calls.take_cost()
     }
 
     /// Asks for one field, between two readings of the clock. What no GPU can show is no value.
@@ -82,6 +97,20 @@ impl<'library> Gauges<'library> {
             |_| true,
         )
     }
+
+    fn memory(&mut self) -> Reading<DeviceMemory> {
+        self.ask(
+            |gpu, calls| {
+                let shown = gpu.memory(calls)?;
+                Ok(DeviceMemory {
+                    used_bytes: shown.used,
+                    total_bytes: shown.total,
+                    reserved_bytes: shown.reserved,
+                })
+            },
+            |memory| memory.is_possible(),
+        )
+    }
 }
 
 /// MPS clients are listed as compute processes too where a driver has no list of them.
@@ -102,17 +131,7 @@ impl Instrument for Gauges<'_> {
             self.ask(GpuHandle::temperature, |celsius| is_possible_temperature(*celsius));
         let process_utilization = self.process_utilization();
         let processes = self.processes();
-        let memory = self.ask(
-            |gpu, calls| {
-                let shown = gpu.memory(calls)?;
-                Ok(DeviceMemory {
-                    used_bytes: shown.used,
-                    total_bytes: shown.total,
-                    reserved_bytes: shown.reserved,
-                })
-            },
-            |memory| memory.is_possible(),
-        );
+        let memory = self.memory();
         // How long each call took is in its bracket.
         drop(self.calls.take_stalled());
         Fields {

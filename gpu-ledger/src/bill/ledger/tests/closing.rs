@@ -9,6 +9,7 @@ use crate::bill::report::{Outside, Report, report};
 use crate::bill::{By, SharePolicy, bill};
 use crate::journal::Figures;
 use crate::journal::entry::OpenKind;
+use crate::memory::HOUR_MS;
 use crate::random::{Random, histories};
 use crate::unit::{Span, WallUs};
 use crate::unknown::{DisputeReason, GapCause};
@@ -266,6 +267,7 @@ fn handed_over(random: &mut Random, journal: &Journal, period: Span) -> Ledger {
                 meets(start.min(read), read.max(start.saturating_add(one.held.0)))
             }
             Figures::Gap(gap) => meets(gap.from.wall.ms(), gap.to.wall.ms()),
+            Figures::Memory(one) => meets(one.hour_ms(), one.hour_ms() + HOUR_MS),
             Figures::Epoch(_)
             | Figures::Coverage(_)
             | Figures::Correction(_)

@@ -3,6 +3,7 @@
 
 mod closing;
 mod left_out;
+mod memory;
 mod named;
 mod priced;
 

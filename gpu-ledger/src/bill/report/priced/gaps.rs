@@ -64,8 +64,9 @@ fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine]) -> Option<Strin
     match (reason, meter) {
         (Unpriced::NoPrice, _) => no_price(meter, lines),
         (Unpriced::NoSamples, Meter::Memory) => Some(
-            "no recorder samples memory over time yet, so a memory price gives no amount and exit status 2; take it out \
-             of the prices for a bill without it"
+            "memory was not sampled then, the hour is void, or the period cuts a quarter of an hour: \"memory held\" says \
+             which; memory_period in the configuration turns sampling on, and periods of whole quarters of an hour \
+             cut nothing"
                 .to_owned(),
         ),
         (Unpriced::Undivided, _) => {

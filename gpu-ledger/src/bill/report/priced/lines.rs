@@ -10,7 +10,7 @@ use crate::bill::report::coverage::moment;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::report::{Ask, UNATTRIBUTED};
 use crate::bill::{Bill, BillError, Ledger, LineKey, bill};
-use crate::prices::{Amount, Exact, Meter, MeterBasis, Price, PriceList};
+use crate::prices::{Amount, Exact, Meter, Price, PriceList};
 use crate::unit::{GpuUuid, Ms, Span};
 
 /// Everything that a bill is priced from.
@@ -31,7 +31,7 @@ struct Run<'a> {
     span: Span,
 }
 
-/// What one line adds up to.
+/// What one line adds up to: in ms, of memory in bytes × ms.
 #[derive(Clone, Copy, Default)]
 struct Draft {
     low: u128,
@@ -162,21 +162,24 @@ fn add(
     run: usize,
 ) -> Result<(), BillError> {
     let is_theirs = one.state.is_settled() || one.state == State::Open;
-    let exactly = |ms: Option<Ms>| ms.map(|ms| (ms, ms)).ok_or(Unpriced::Asleep);
+    let wide = |(low, high): (Ms, Ms)| (u128::from(low.0), u128::from(high.0));
+    let exactly = |ms: Option<Ms>| ms.map(|ms| wide((ms, ms))).ok_or(Unpriced::Asleep);
     let quantity = match meter {
+        // Whatever became of the row of whoever held it, and beside what is booked.
+        Meter::Memory if one.state.is_of_memory() => {
+            one.memory.map(|memory| (memory.0, memory.0)).ok_or(Unpriced::NoSamples)
+        }
+        _ if one.state.is_of_memory() || meter == Meter::Memory => return Ok(()),
         // A GPU's own time stands where its booked time does.
         _ if !is_theirs && meter == booked => exactly(one.held),
         _ if !is_theirs => return Ok(()),
         Meter::Held => exactly(one.held),
         Meter::Alone => exactly(one.alone),
-        Meter::Busy | Meter::Memory if !one.state.is_settled() || one.held == Some(Ms::ZERO) => {
-            return Ok(());
-        }
-        Meter::Busy => one.busy.ok_or(Unpriced::NoSamples),
-        // Nothing in a journal says how much memory was held over time.
-        Meter::Memory => Err(Unpriced::NoSamples),
+        _ if !one.state.is_settled() || one.held == Some(Ms::ZERO) => return Ok(()),
+        // Busy: of memory everything is said above.
+        _ => one.busy.map(wide).ok_or(Unpriced::NoSamples),
     };
-    if quantity.is_ok_and(|(_, high)| high == Ms::ZERO) {
+    if quantity.is_ok_and(|(_, high)| high == 0) {
         return Ok(());
     }
     let key = (meter, one.state, one.who.clone(), one.gpu, run);
@@ -184,8 +187,8 @@ fn add(
     match quantity {
         Ok((low, high)) => {
             let overflow = || BillError::Overflow { what: "a priced time" };
-            draft.low = draft.low.checked_add(low.0.into()).ok_or_else(overflow)?;
-            draft.high = draft.high.checked_add(high.0.into()).ok_or_else(overflow)?;
+            draft.low = draft.low.checked_add(low).ok_or_else(overflow)?;
+            draft.high = draft.high.checked_add(high).ok_or_else(overflow)?;
         }
         Err(why) => draft.unknown = Some(why),
     }
@@ -252,9 +255,11 @@ fn with_amount(
     draft: Draft,
     price: Option<&Price>,
 ) -> Result<PricedLine, BillError> {
-    let is_range = line.basis == MeterBasis::Sampled;
+    // A sample tells memory itself, and of busy time its bounds.
+    let is_range = line.meter == Meter::Busy;
+    let is_memory = line.meter == Meter::Memory;
     if draft.unknown.is_none() {
-        line.quantity_ms = Some(draft.low);
+        line.quantity_ms = Some(if is_memory { draft.low >> 30 } else { draft.low });
         line.quantity_ms_high = is_range.then_some(draft.high);
     }
     line.reason = match (line.state, price) {
@@ -265,7 +270,8 @@ fn with_amount(
     };
     let (None, Some(price)) = (line.reason, price) else { return Ok(line) };
     let overflow = || BillError::Overflow { what: "an amount" };
-    let exact = |ms| Exact::of(ms, price.per_hour).ok_or_else(overflow);
+    let of = if is_memory { Exact::of_memory } else { Exact::of };
+    let exact = |quantity| of(quantity, price.per_hour).ok_or_else(overflow);
     let low = exact(draft.low)?;
     line.exact = Some(low);
     line.amount = Some(low.rounded().ok_or_else(overflow)?);
@@ -301,7 +307,16 @@ fn disputed(
 
 fn weights(source: &Source<'_>) -> BTreeMap<(usize, Who), u64> {
     let mut weights = BTreeMap::new();
-    // As where the bill's own lines are divided: of memory nothing is known.
+    // As where the bill's own lines are divided.
+    if source.ask.share == crate::bill::SharePolicy::Memory {
+        for (gpu, of_gpu) in source.cut.gpus.iter().enumerate() {
+            for (line, of) in &of_gpu.memory.lines {
+                if let Some(weight) = of.weight() {
+                    weights.insert((gpu, who(source.cut, *line)), weight);
+                }
+            }
+        }
+    }
     if source.ask.share == crate::bill::SharePolicy::Busy {
         for (gpu, lines) in source.sampled.iter().enumerate() {
             for (line, sampled) in lines {

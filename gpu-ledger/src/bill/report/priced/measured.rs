@@ -13,6 +13,7 @@ use crate::bill::{
     AccountStatement, Bill, BillError, Booked, By, GpuBooks, GpuLine, LineKey, LineName, Parts,
     SharePolicy,
 };
+use crate::memory::ByteMs;
 use crate::unit::{Ms, Span};
 use crate::unknown::NamelessReason;
 
@@ -37,6 +38,8 @@ pub(super) struct Measured {
     pub(super) alone: Option<Ms>,
     /// The range, of what is settled; `None` where nothing was sampled.
     pub(super) busy: Option<(Ms, Ms)>,
+    /// Of memory; `None` where no sample tells it.
+    pub(super) memory: Option<ByteMs>,
 }
 
 /// How the bill is made.
@@ -66,6 +69,7 @@ pub(super) fn measured(
     let mut all = Vec::new();
     for (gpu, line) in bill.gpus.iter().enumerate() {
         of_gpu(cut, bill.period, (gpu, line), how, &mut all)?;
+        memory_of(cut, gpu, &mut all);
     }
     // What has no start has no interval: it is where it was read, as long as the driver said.
     for line in &bill.unattributed {
@@ -73,7 +77,7 @@ pub(super) fn measured(
         if let (Some(gpu), NamelessReason::NoStartTime) = (gpu, line.reason) {
             let (who, state) = (Who::Reason(line.reason), State::Unattributed);
             let (held, alone, busy) = (Some(line.held), Some(Ms::ZERO), None);
-            all.push(Measured { gpu, who, state, held, alone, busy });
+            all.push(Measured { gpu, who, state, held, alone, busy, memory: None });
         }
     }
     Ok(all)
@@ -132,16 +136,12 @@ fn of_gpu(
             held: slept.held(union, priced, is_divided),
             alone: slept.alone(union, alone.0),
             busy: sampled.get(&of.account).and_then(Sampled::busy),
+            memory: None,
         });
-        all.push(Measured {
-            gpu,
-            who: who(cut, of.account),
-            state: State::Open,
-            // What an open row sleeps is said when it settles.
-            held: Some(held(open, Presence::Open).ok_or(overflow)?),
-            alone: Some(alone.1),
-            busy: None,
-        });
+        // What an open row sleeps is said when it settles.
+        let held = Some(held(open, Presence::Open).ok_or(overflow)?);
+        let (who, state, alone) = (who(cut, of.account), State::Open, Some(alone.1));
+        all.push(Measured { gpu, who, state, held, alone, busy: None, memory: None });
     }
     let nobodys = nobodys(period, books, line, of_cut.unread);
     let (unbilled, undivided) =
@@ -153,9 +153,30 @@ fn of_gpu(
         (State::Undivided, undivided),
     ] {
         let (held, alone, busy) = (Some(held), Some(Ms::ZERO), None);
-        all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy });
+        all.push(Measured { gpu, who: Who::Gpu, state, held, alone, busy, memory: None });
     }
     Ok(())
+}
+
+/// Memory held: what is known of each line, and that of some of its time nothing is.
+fn memory_of(cut: &Cut<'_>, gpu: usize, all: &mut Vec<Measured>) {
+    let Some(of_cut) = cut.gpus.get(gpu) else { return };
+    let mut push = |who, state, memory| {
+        let (held, alone, busy) = (None, None, None);
+        all.push(Measured { gpu, who, state, held, alone, busy, memory });
+    };
+    let memory = &of_cut.memory;
+    for (line, of) in &memory.lines {
+        if of.held.known_ms > 0 {
+            push(who(cut, *line), State::Sampled, Some(of.held.memory));
+        }
+        if of.unknown_ms() > 0 {
+            push(who(cut, *line), State::Unsampled, None);
+        }
+    }
+    if memory.uncovered > Ms::ZERO || memory.beyond.is_some() {
+        push(Who::Gpu, State::Unsampled, None);
+    }
 }
 
 /// Time that is on nobody's line.

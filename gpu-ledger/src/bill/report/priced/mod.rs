@@ -49,6 +49,10 @@ pub enum State {
     Undivided,
     /// Its milliseconds are in doubt.
     Disputed,
+    /// Memory held, by samples: of rows settled and open alike, and of processes that get none.
+    Sampled,
+    /// Memory held that no sample tells, or none that may be used.
+    Unsampled,
 }
 
 impl State {
@@ -64,7 +68,15 @@ impl State {
             Self::Unbilled => "unbilled",
             Self::Undivided => "undivided",
             Self::Disputed => "disputed",
+            Self::Sampled => "sampled",
+            Self::Unsampled => "unsampled",
         }
+    }
+
+    /// Whether it is of memory.
+    #[must_use]
+    pub const fn is_of_memory(self) -> bool {
+        matches!(self, Self::Sampled | Self::Unsampled)
     }
 
     /// Whether it is a settlement's.
@@ -172,7 +184,7 @@ pub struct PricedLine {
     /// Both.
     #[serde(skip)]
     pub span: Span,
-    /// How much, in ms (of memory: GiB·ms); of a range its lower end. Null where nobody knows.
+    /// How much, in ms (of memory: GiB·ms, cut; the amount is of the bytes); of a range its lower end. Null where nobody knows.
     pub quantity_ms: Option<u128>,
     /// The range's upper end; null where the figure is exact.
     pub quantity_ms_high: Option<u128>,

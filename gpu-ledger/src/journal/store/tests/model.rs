@@ -9,6 +9,7 @@ use super::{Folder, filled, read, settlement};
 use crate::journal::entry::{Change, Correction, Entry, Evidence, Figures};
 use crate::journal::store::{Outcome, Reader, Store, StoreError, check};
 use crate::journal::{ChainError, Recovered};
+use crate::memory::HOUR_MS;
 use crate::unit::Span;
 use crate::unknown::GapCause;
 
@@ -92,6 +93,9 @@ pub(super) fn bears(entries: &[Entry], entry: &Entry, period: Span) -> bool {
         Figures::Gap(gap) => Span::new(gap.from.wall.ms(), gap.to.wall.ms())
             .is_some_and(|span| span.overlap(period).is_some()),
         Figures::Epoch(_) | Figures::Coverage(_) => true,
+        // What voids its hour bears on all of it.
+        Figures::Memory(one) => Span::new(one.hour_ms(), one.hour_ms() + HOUR_MS)
+            .is_some_and(|hour| hour.overlap(period).is_some()),
         Figures::Conflict(conflict) => bears(entries, of(conflict.of), period),
         Figures::Correction(Correction { of: named, change }) => {
             let named = of(*named);

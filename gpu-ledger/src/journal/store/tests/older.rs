@@ -16,7 +16,7 @@ fn make_old(folder: &Folder, version: u32) {
         _ => (include_str!("../argv.v2.sql"), "commitment, bytes, true_length, state, text"),
     };
     let steps = format!(
-        "BEGIN; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
+        "BEGIN; DROP VIEW memory_held; DROP TABLE memory; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
          INSERT INTO argv SELECT {columns} FROM new; DROP TABLE new; PRAGMA user_version = {version}; COMMIT"
     );
     connection.execute_batch(&steps).unwrap();
@@ -99,6 +99,35 @@ fn a_journal_without_redacted_texts_is_brought_up_to_date_and_a_file_by_itself_i
     let report = check(&folder.dir()).unwrap();
     assert!(report.is_whole(), "{:?}", report.faults);
     assert_eq!((report.argv_kept, report.argv_unproven), (2, 0));
+}
+
+#[test]
+fn a_journal_from_before_memory_was_sampled_gets_its_table_and_an_archive_of_one_is_whole_without()
+{
+    let folder = Folder::new();
+    let mut store = folder.store();
+    store.append(vec![settlement(1, None)]).unwrap();
+    store.close().unwrap();
+    let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();
+    let steps = "DROP VIEW memory_held; DROP TABLE memory; PRAGMA user_version = 3";
+    connection.execute_batch(steps).unwrap();
+    drop(connection);
+    let archive = folder.path().join("archive.db");
+    std::fs::copy(folder.dir().journal(), &archive).unwrap();
+    let report = check_file(&archive).unwrap();
+    assert!(report.is_whole() && report.entries == 1, "{:?}", report.faults);
+    std::fs::remove_file(&archive).unwrap();
+    let (mut store, _) = Store::open(&folder.dir()).unwrap();
+    store.append(vec![super::made::memory(super::made::EPOCH_MS + 5_000, 1)]).unwrap();
+    drop(store);
+    let report = check(&folder.dir()).unwrap();
+    assert!(report.is_whole() && report.entries == 2, "{:?}", report.faults);
+    let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();
+    let sql = "SELECT account, gib_s > 0, known_ms FROM memory_held";
+    let told = connection.query_row(sql, [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?, row.get::<_, u64>(2)?))
+    });
+    assert_eq!(told.unwrap(), ("ollama".to_owned(), true, 100_000));
 }
 
 #[test]
