@@ -108,17 +108,9 @@ impl<K: Ord + Clone> Called<K> {
             || self.own.iter().any(|own| own.holds(standing))
     }
 
-    /// The first name that means nothing among these, by what is there.
-    pub(super) fn unmet<'w>(
-        &'w self,
-        words: &'w [String],
-        standings: &[Standing],
-    ) -> Option<&'w str> {
-        let is_unmet = |word: &&String| match Own::of(word) {
-            Some(own) => !standings.iter().any(|standing| own.holds(*standing)),
-            None => self.unknown.contains(word),
-        };
-        words.iter().find(is_unmet).map(String::as_str)
+    /// The first name that no line has. Of a word of ours that there is nothing of it is an answer.
+    pub(super) fn unmet(&self) -> Option<&str> {
+        self.unknown.first().map(String::as_str)
     }
 }
 

@@ -24,7 +24,7 @@ const PROVIDER: &str = "gpu-ledger";
 const HOUR_DECIMALS: u32 = 12;
 
 /// The columns in the order of the specification, then what some of them were called before, then ours.
-pub const COLUMNS: [&str; 60] = [
+pub const COLUMNS: [&str; 61] = [
     "AvailabilityZone",
     "BilledCost",
     "BillingAccountId",
@@ -84,6 +84,7 @@ pub const COLUMNS: [&str; 60] = [
     "x_Nameless",
     "x_QuantityMs",
     "x_Reason",
+    "x_SharePolicy",
     "x_State",
 ];
 
@@ -182,6 +183,7 @@ impl Row<'_> {
             "x_Nameless" => line.nameless.map(|reason| reason.to_string()),
             "x_QuantityMs" => line.quantity_ms.map(|ms| ms.to_string()),
             "x_Reason" => line.reason.and_then(|reason| word(reason.as_str())),
+            "x_SharePolicy" => word(report.share),
             "x_State" => word(line.state.as_str()),
             // No zone, region, commitment or tag is known of a GPU, and no row corrects another bill's.
             _ => None,

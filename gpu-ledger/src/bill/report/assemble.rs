@@ -145,7 +145,7 @@ pub fn report(
         let (sampled, users) = (found.by_gpu.as_slice(), &outside.users);
         let source = priced::Source { ledger, ask, cut: &cut, bill: &bill, sampled, users };
         let in_money = priced::priced(&source, prices)?;
-        report.unknown.extend(priced::unknown(&in_money));
+        report.unknown.extend(priced::unknown(&in_money, period));
         report.priced = Some(in_money);
     }
     report.shown = shown(&report, &cut);

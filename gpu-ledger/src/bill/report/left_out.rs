@@ -81,10 +81,7 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
         is_classified: whole.cut.line(line).and_then(|name| name.is_classified),
         dispute,
     };
-    let disputed_lines = report.disputed.iter().map(|of| standing(of.line, Some(of.reason)));
-    let standings: Vec<Standing> =
-        lines.iter().map(|line| standing(*line, None)).chain(disputed_lines).collect();
-    if let Some(name) = called.unmet(&ask.accounts, &standings) {
+    if let Some(name) = called.unmet() {
         let titles: Vec<String> =
             lines.iter().filter_map(|line| whole.words(*line).into_iter().next()).collect();
         return Err(no_such_line(name, titles.iter().map(String::as_str)));

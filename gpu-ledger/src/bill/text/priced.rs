@@ -33,9 +33,20 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "  booked: {}", sum(&priced.booked, currency))?;
     let is_shared = report.accounts.iter().any(|line| line.shared_ms > Ms::ZERO);
     if report.share == SharePolicy::None.as_str() && is_shared {
-        writeln!(
+        write_wrapped(
             page,
-            "  shared time stands in full with all who shared it; --share equal divides it"
+            "shared time stands in full with all who shared it, so that this is more than the GPU's time costs, and \
+             with another --by another sum; --share equal divides it",
+        )?;
+    }
+    if [SharePolicy::Busy, SharePolicy::Memory].iter().any(|policy| report.share == policy.as_str()) {
+        write_wrapped(
+            page,
+            &format!(
+                "shared time is divided by what was sampled over this period (--share {}): bills of its parts divide \
+                 it otherwise; --share equal adds up",
+                report.share
+            ),
         )?;
     }
     unmatched_words(priced).map_or(Ok(()), |words| write_wrapped(page, &words))

@@ -1,14 +1,14 @@
 //! Where prices and a bill do not meet: amounts without a price, and prices of GPUs that are not there. Each says
 //! what to do about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Priced, PricedLine, Unmatched, Unpriced};
 use crate::bill::Ledger;
 use crate::bill::report::UnknownLine;
 use crate::likeness::nearest;
 use crate::prices::{Meter, PriceList, WhichGpu};
-use crate::unit::GpuUuid;
+use crate::unit::{GpuUuid, Span};
 
 /// Prices of no GPU that the journal knows, each GPU that is named once.
 pub(super) fn unmatched(ledger: &Ledger, prices: &PriceList) -> Vec<Unmatched> {
@@ -34,7 +34,7 @@ pub(super) fn unmatched(ledger: &Ledger, prices: &PriceList) -> Vec<Unmatched> {
 
 /// What of the amounts is UNKNOWN for want of a price, a sample or a weight, or as it may have been slept. What was
 /// not seen and what is in dispute have their own words on the bill.
-pub(in crate::bill::report) fn unknown(priced: &Priced) -> Vec<UnknownLine> {
+pub(in crate::bill::report) fn unknown(priced: &Priced, period: Span) -> Vec<UnknownLine> {
     let mut found: BTreeMap<(Unpriced, &GpuUuid, Meter), Vec<&PricedLine>> = BTreeMap::new();
     for line in &priced.lines {
         if let Some(
@@ -53,16 +53,21 @@ pub(in crate::bill::report) fn unknown(priced: &Priced) -> Vec<UnknownLine> {
         gpu: Some(gpu.clone()),
         call: None,
         code: None,
-        remedy: remedy(reason, meter, &lines),
+        remedy: remedy(reason, meter, &lines, period),
         is_evidence: false,
     });
     told.collect()
 }
 
 /// What would make amounts known.
-fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine]) -> Option<String> {
+fn remedy(
+    reason: Unpriced,
+    meter: Meter,
+    lines: &[&PricedLine],
+    period: Span,
+) -> Option<String> {
     match (reason, meter) {
-        (Unpriced::NoPrice, _) => no_price(meter, lines),
+        (Unpriced::NoPrice, _) => no_price(meter, lines, period),
         (Unpriced::NoSamples, Meter::Memory) => Some(
             "memory was not sampled then, the hour is void, or the period cuts a quarter of an hour: \"memory held\" says \
              which; memory_period in the configuration turns sampling on, and periods of whole quarters of an hour \
@@ -76,12 +81,21 @@ fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine]) -> Option<Strin
     }
 }
 
-/// The lines of TOML to add.
-fn no_price(meter: Meter, lines: &[&PricedLine]) -> Option<String> {
+/// The lines of TOML to add; with dates where another price is in force before or after.
+fn no_price(meter: Meter, lines: &[&PricedLine], period: Span) -> Option<String> {
     let first = lines.first()?;
     let gpu = first.gpu_name.as_deref().unwrap_or(&first.gpu_uuid.0);
+    let without: BTreeSet<(&str, &str)> = lines
+        .iter()
+        .filter(|line| line.span != period)
+        .map(|line| (line.since.as_str(), line.until.as_str()))
+        .collect();
+    let dated = |(since, until): (&str, &str)| format!(" from = {since} until = {until}");
+    let mut dates = without.iter().copied();
+    let (date, more) = (dates.next().map(dated).unwrap_or_default(), dates.len());
+    let also = if more > 0 { format!(", and likewise for {more} more times") } else { String::new() };
     Some(format!(
         "no {meter} price of {gpu:?} is in force for all of that time; add to the prices, each on a line of its own: \
-         [[price]] gpu = {gpu:?} meter = \"{meter}\" per_hour = \"…\""
+         [[price]] gpu = {gpu:?} meter = \"{meter}\" per_hour = \"…\"{date}{also}"
     ))
 }

@@ -60,9 +60,13 @@ pub(in crate::bill::report) fn priced(
     let how = How { by: source.ask.by, share: source.ask.share, weights: &weights };
     let mut runs: BTreeMap<(usize, Meter), Vec<Run<'_>>> = BTreeMap::new();
     let mut drafts: BTreeMap<Key, Draft> = BTreeMap::new();
-    for piece in pieces(source.bill.period, prices, &models) {
+    for (piece, cut_meters) in pieces(source.bill.period, prices, &models) {
+        let of_gpu = |place: usize| {
+            let charged = meters.get(place).into_iter().flatten();
+            charged.filter(|meter| cut_meters.contains(meter))
+        };
         for (place, (gpu, model)) in models.iter().enumerate() {
-            for meter in meters.get(place).into_iter().flatten() {
+            for meter in of_gpu(place) {
                 let price = prices.in_force(gpu, *model, *meter, piece.from_ms());
                 extend(runs.entry((place, *meter)).or_default(), price, piece);
             }
@@ -75,7 +79,7 @@ pub(in crate::bill::report) fn priced(
             measured(&cut, &bill(piece, &cut.books)?, &how)?
         };
         for one in all {
-            for meter in meters.get(one.gpu).into_iter().flatten() {
+            for meter in of_gpu(one.gpu) {
                 let run = runs.get(&(one.gpu, *meter)).map_or(0, Vec::len);
                 add(&mut drafts, &one, *meter, charged(meters.get(one.gpu)), run)?;
             }
@@ -125,22 +129,32 @@ fn charged(meters: Option<&Vec<Meter>>) -> Meter {
     }
 }
 
-/// The period, cut wherever a price of one of its GPUs changes.
-fn pieces(period: Span, prices: &PriceList, models: &[(GpuUuid, Option<&str>)]) -> Vec<Span> {
-    let mut edges = prices.changes(period);
-    let concerns = |at: &u64| {
-        models.iter().any(|(gpu, model)| {
-            let price = |meter, at| prices.in_force(gpu, *model, meter, at).map(|(place, _)| place);
-            Meter::ALL
-                .into_iter()
-                .any(|meter| price(meter, *at) != price(meter, at.saturating_sub(1)))
-        })
-    };
-    edges.retain(concerns);
-    edges.insert(period.to_ms());
-    let mut from = period.from_ms();
-    let pieces = edges.into_iter().filter_map(|to| Span::new(std::mem::replace(&mut from, to), to));
-    pieces.collect()
+/// The period, cut for each meter wherever its price of one of the GPUs changes: another meter's price does not make
+/// what was sampled less exact. Ascending for each meter.
+fn pieces(
+    period: Span,
+    prices: &PriceList,
+    models: &[(GpuUuid, Option<&str>)],
+) -> Vec<(Span, Vec<Meter>)> {
+    let changes = prices.changes(period);
+    let mut alike: BTreeMap<Vec<u64>, Vec<Meter>> = BTreeMap::new();
+    for meter in Meter::ALL {
+        let price = |gpu, model, at| prices.in_force(gpu, model, meter, at).map(|(place, _)| place);
+        let concerns = |at: &&u64| {
+            let before = at.saturating_sub(1);
+            models.iter().any(|(gpu, model)| price(gpu, *model, **at) != price(gpu, *model, before))
+        };
+        alike.entry(changes.iter().filter(concerns).copied().collect()).or_default().push(meter);
+    }
+    let mut pieces = Vec::new();
+    for (edges, meters) in alike {
+        let mut from = period.from_ms();
+        for to in edges.into_iter().chain([period.to_ms()]) {
+            let piece = Span::new(std::mem::replace(&mut from, to), to);
+            pieces.extend(piece.map(|piece| (piece, meters.clone())));
+        }
+    }
+    pieces
 }
 
 fn extend<'a>(runs: &mut Vec<Run<'a>>, price: Option<(usize, &'a Price)>, piece: Span) {
