@@ -160,15 +160,20 @@ pub fn is_unprintable(character: char) -> bool {
     !is_printable(character)
 }
 
-/// Whether a character may reach a terminal: no control (C0, DEL, C1), no line or paragraph
-/// separator, nothing that turns or joins text without being seen (Unicode 15.1, UAX #9 and the
-/// format characters of the general punctuation block, variation tags included).
+/// Whether a character may reach a terminal: no control (C0, DEL, C1), no line or paragraph separator, nothing that turns
+/// or joins text without being seen, and nothing that looks like a blank or like nothing and is neither (Unicode 15.1:
+/// UAX #9; `Default_Ignorable_Code_Point` of DerivedCoreProperties.txt; `White_Space` of PropList.txt but the blank
+/// itself; the blank pattern of Braille).
 fn is_printable(character: char) -> bool {
+    let is_other_blank = character != ' ' && character.is_whitespace();
     !character.is_control()
+        && !is_other_blank
         && !matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_could_move_a_cursor_or_turn_text_is_shown_as_its_bytes() {
-        let cases: [(&[u8], &str); 12] = [
+        let cases: [(&[u8], &str); 15] = [
             (b"llama-server", "llama-server"),
             ("größe 模型 🦙".as_bytes(), "größe 模型 🦙"),
             (b"a\nb\tc\0", r"a\x0ab\x09c\x00"),
@@ -192,6 +197,9 @@ mod tests {
             ("\u{200e}\u{200f}".as_bytes(), r"\xe2\x80\x8e\xe2\x80\x8f"),
             (b"\xff\xc3(", r"\xff\xc3("),
             (br"C:\x1b", r"C:\\x1b"),
+            ("a\u{a0}(b)\u{3000}".as_bytes(), r"a\xc2\xa0(b)\xe3\x80\x80"),
+            ("a\u{fe0f}\u{34f}".as_bytes(), r"a\xef\xb8\x8f\xcd\x8f"),
+            ("\u{2800}\u{3164}\u{e0100}".as_bytes(), r"\xe2\xa0\x80\xe3\x85\xa4\xf3\xa0\x84\x80"),
         ];
         for (bytes, shown) in cases {
             assert_eq!(escape(bytes).to_string(), shown);

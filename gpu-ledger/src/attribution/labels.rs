@@ -198,7 +198,7 @@ pub(super) fn of(
         (Label::Step, job.and_then(|job| job.step.clone())),
         (Label::Unit, place.user_unit.clone().or_else(|| place.unit.clone())),
         (Label::User, subject.users.real.clone()),
-        (Label::UserManager, place.user_manager().map(Arc::from).or_else(|| place.inner_owner())),
+        (Label::UserManager, place.user_manager().or_else(|| place.inner_owner())),
     ];
     let known = all.into_iter().filter_map(|(label, value)| Some((label, value?)));
     let known = known.map(|(label, value)| {

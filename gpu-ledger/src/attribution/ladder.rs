@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::labels::{bounded, is_id, pod_called};
 use super::{ContainerNames, Subject};
 use crate::identity::{Program, ProgramKind};
-use crate::place::{Container, DESKTOP, Job, Place, Runtime, desktop_program};
+use crate::place::{CONTAINER, Container, DESKTOP, Job, Place, Runtime, desktop_program};
 use crate::settlement::Ground;
 
 /// Programs that start what others scheduled: Debian's cron and anacron, cronie, systemd-cron, at, BusyBox.
@@ -81,7 +81,7 @@ pub(super) fn without_name(place: &Place) -> Option<Arc<str>> {
 
 /// `docker ID`, with the whole id: a bill cuts it as far as that tells its lines apart.
 fn by_id(container: &Container) -> Arc<str> {
-    let runtime = container.runtime.map_or("container", Runtime::as_str);
+    let runtime = container.runtime.map_or(CONTAINER, Runtime::as_str);
     let name: Arc<str> = format!("{runtime} {}", container.id).into();
     // An id is no secret, and looks like one. In its place some have a name.
     if is_id(&container.id) { name } else { bounded(name) }
@@ -90,7 +90,8 @@ fn by_id(container: &Container) -> Arc<str> {
 /// The service. What a user's manager runs is not what the system's runs under the same name.
 fn unit(subject: &Subject<'_>) -> Option<Arc<str>> {
     let place = subject.place;
-    let of_user = place.user_service().map(|service| of_manager(&service, place.user_manager()));
+    let of_user =
+        place.user_service().map(|service| of_manager(&service, place.user_manager().as_deref()));
     of_user.or_else(|| place.service())
 }
 

@@ -7,15 +7,16 @@
 //! [`told_apart`]: crate::settlement::told_apart
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::BillError;
 use super::table::cell_of;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::calling::listed;
 use crate::escape::{printable, unescape};
-use crate::place::{Runtime, Scheduler};
+use crate::place::{CONTAINER, Runtime, Scheduler};
 use crate::rendering::CUT;
+use crate::settlement::{Ground, NamedBy, unmarked};
 use crate::unknown::{DisputeReason, NamelessReason};
 
 /// What a settlement or a line is, beside its name.
@@ -80,7 +81,8 @@ pub struct Called<K> {
 }
 
 impl<K: Ord + Clone> Called<K> {
-    /// What these names mean among lines of these names, of which one line may have several.
+    /// What these names mean among lines of these names, of which one line may have several. What a page shows of a
+    /// line stands before what its owner calls it.
     ///
     /// # Errors
     /// [`BillError::SeveralLines`] where one was cut, and several lines begin so.
@@ -122,9 +124,14 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
     let of = |found: Vec<&(String, K)>| -> BTreeSet<K> {
         found.into_iter().map(|(_, line)| line.clone()).collect()
     };
-    let found = of(by(&|name| name == word));
-    if !found.is_empty() {
-        return Ok(found);
+    let exact = by(&|name| name == word);
+    // A table shows another one so: it could be either.
+    let in_table = by(&|name| word.starts_with('\'') && name != word && cell_of(name) == word);
+    if !exact.is_empty() && in_table.is_empty() {
+        return Ok(of(exact));
+    }
+    if !exact.is_empty() {
+        return several(word, &[exact, in_table].concat());
     }
     // As another form shows it, or as the bytes that it was made of.
     let bare = |text: &str| unescape(text).trim_ascii().to_vec();
@@ -139,17 +146,27 @@ fn lines<K: Ord + Clone>(word: &str, names: &[(String, K)]) -> Result<BTreeSet<K
         found = by(&|name| !begin.is_empty() && is_cut(name, begin));
     }
     if found.is_empty() && !word.is_empty() {
-        found = by(&|name| is_part(name, word));
+        // What a program or a rule is called has no parts: it only looks like a job, a container or a pod.
+        let whole: BTreeSet<&K> = names
+            .iter()
+            .filter(|(name, _)| unmarked(name).is_some_and(|(_, by)| !has_parts(by)))
+            .map(|(_, line)| line)
+            .collect();
+        let is = |(name, line): &&(String, K)| !whole.contains(line) && is_part(name, word);
+        found = names.iter().filter(is).collect();
     }
     let lines = of(found.clone());
-    if lines.len() > 1 {
-        let shown = |(name, _): &&(String, K)| printable(name.as_bytes()).to_string();
-        return Err(BillError::SeveralLines {
-            name: printable(word.as_bytes()).to_string(),
-            known: listed(found.iter().map(shown)),
-        });
-    }
-    Ok(lines)
+    if lines.len() > 1 { several(word, &found) } else { Ok(lines) }
+}
+
+fn several<T, K: Ord>(word: &str, found: &[&(String, K)]) -> Result<T, BillError> {
+    // Of one that has several names the last, which is the whole one.
+    let names: BTreeMap<&K, &str> =
+        found.iter().map(|(name, line)| (line, name.as_str())).collect();
+    Err(BillError::SeveralLines {
+        name: printable(word.as_bytes()).to_string(),
+        known: listed(names.into_values().map(|name| printable(name.as_bytes()).to_string())),
+    })
 }
 
 /// Whether a page that cuts the name shows this of it.
@@ -169,7 +186,8 @@ fn is_cut(name: &str, begin: &str) -> bool {
 /// Whether a word is what its owner calls what stands under a name: `4711` of `slurm 4711`, `web` and the id of
 /// `web (3f2a9c0d1e4b…)` and of `docker 3f2a9c0d1e4b…`, `train-0` of `lab/train-0`.
 fn is_part(name: &str, word: &str) -> bool {
-    let runtimes = Runtime::ALL.iter().map(|runtime| runtime.as_str()).chain(["container"]);
+    let name = unmarked(name).map_or(name, |(title, _)| title);
+    let runtimes = Runtime::ALL.iter().map(|runtime| runtime.as_str()).chain([CONTAINER]);
     let behind =
         Scheduler::ALL.iter().map(|scheduler| scheduler.as_str()).chain(runtimes).any(|kind| {
             name.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' ')) == Some(word)
@@ -184,14 +202,21 @@ fn is_part(name: &str, word: &str) -> bool {
         || name.rsplit_once('/').is_some_and(|(_, pod)| pod == word)
 }
 
+/// Whether the owner of what stands under a name calls it by a part of that.
+const fn has_parts(named_by: NamedBy) -> bool {
+    matches!(
+        named_by,
+        NamedBy::Unknown | NamedBy::Ground(Ground::Job | Ground::Pod | Ground::Container)
+    )
+}
+
 /// Whether what stands behind a name is whose it is, as [`Place::inner_owner`] has it.
 ///
 /// [`Place::inner_owner`]: crate::place::Place::inner_owner
 fn is_owner(text: &str) -> bool {
-    let mut systems = Runtime::ALL.into_iter().filter(|one| one.is_of_systems());
-    let of_system = |rest: &str| rest.starts_with(' ');
-    text.starts_with("user@")
-        || systems.any(|one| text.strip_prefix(one.as_str()).is_some_and(of_system))
+    let mut kinds = Runtime::ALL.iter().map(|one| one.as_str()).chain([CONTAINER]);
+    let is_named = |rest: &str| rest.starts_with(' ');
+    text.starts_with("user@") || kinds.any(|kind| text.strip_prefix(kind).is_some_and(is_named))
 }
 
 /// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.
@@ -321,10 +346,34 @@ mod tests {
         }
         let several = lines("9", &names).unwrap_err().to_string();
         assert!(several.contains("are called 9: pbs 9, htcondor 9; give the whole"), "{several}");
+        // A program that is called like a job is none.
+        let names = [
+            ("slurm 4711", 0),
+            ("slurm 4711 (job)", 0),
+            ("slurm 4711", 1),
+            ("slurm 4711 (program)", 1),
+        ];
+        let names = names.map(|(name, line)| (name.to_owned(), line));
+        assert_eq!(lines("4711", &names), Ok(BTreeSet::from([0])));
+        assert_eq!(lines("slurm 4711 (program)", &names), Ok(BTreeSet::from([1])));
+        assert_eq!(lines("slurm 4711", &names), Ok(BTreeSet::from([0, 1])));
         // What was typed and what there is stand there as they can be typed.
         let names = [(r"slurm \xff".to_owned(), 0), (r"pbs \xff".to_owned(), 1)];
         let several = lines(r"\xff", &names).unwrap_err().to_string();
         assert!(several.contains(r"called \xff: slurm \xff, pbs \xff;"), "{several}");
+    }
+
+    #[test]
+    fn a_cell_of_a_table_that_is_another_lines_name_means_neither() {
+        let names = ["=x", "'=x", "''=x"].map(str::to_owned);
+        let names: Vec<(String, usize)> = names.into_iter().zip(0..).collect();
+        for cell in ["'=x", "''=x"] {
+            let said = lines(cell, &names).unwrap_err().to_string();
+            let begin = format!("several lines of this bill are called {cell}: ");
+            assert!(said.starts_with(&begin), "{said}");
+        }
+        assert_eq!(lines("=x", &names), Ok(BTreeSet::from([0])));
+        assert_eq!(lines("'''=x", &names), Ok(BTreeSet::from([2])));
     }
 
     #[test]

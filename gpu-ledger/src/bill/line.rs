@@ -113,22 +113,9 @@ fn line(at: WallUs, totals: &Totals, accounts_max: usize) -> String {
     line
 }
 
-/// A name without anything that some reader splits words at.
+/// A name without the blank, at which words are split.
 fn one_word(name: &str) -> String {
-    let safe = printable(name.as_bytes()).to_string();
-    let mut word = String::with_capacity(safe.len());
-    for character in safe.chars() {
-        if character.is_whitespace() {
-            let mut bytes = [0; 4];
-            for byte in character.encode_utf8(&mut bytes).bytes() {
-                // Writing to a String cannot fail.
-                let _ = write!(word, "\\x{byte:02x}");
-            }
-        } else {
-            word.push(character);
-        }
-    }
-    word
+    printable(name.as_bytes()).to_string().replace(' ', "\\x20")
 }
 
 /// RFC 3339 in UTC, whole seconds.

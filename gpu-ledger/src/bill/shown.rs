@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::escape::printable;
 use crate::rendering::{CUT, cell, clip};
-use crate::settlement::{NamedBy, marked};
+use crate::settlement::{NamedBy, marked, unmarked};
 
 /// Columns of a page.
 const PAGE_WIDTH: usize = 80;
@@ -101,6 +101,9 @@ impl Shown {
         let cut = clip(&name, width);
         if name.width() <= width {
             return Some(cut);
+        }
+        if unmarked(&name).is_some_and(|(title, _)| self.alike.contains(title)) {
+            return None;
         }
         let begin = cut.trim_end_matches(CUT);
         let from = self.all.range::<str, _>((Bound::Included(begin), Bound::Unbounded));

@@ -31,6 +31,11 @@ pub(super) fn users_container_at(part: &[u8]) -> Option<Container> {
     by_prefix(&[], part).filter(is_prefixed).or_else(payload)
 }
 
+/// The same of what Podman runs in the group of the unit that it was started by (`--cgroups=split`, quadlets).
+pub(super) fn payload_of_unit(part: &[u8]) -> Option<Container> {
+    part.starts_with(b"libpod-payload-").then(|| by_prefix(&[], part)).flatten()
+}
+
 fn container(runtime: impl Into<Option<Runtime>>, id: &[u8]) -> Option<Container> {
     Some(Container { runtime: runtime.into(), id: name(id)?.into() })
 }

@@ -41,8 +41,7 @@ pub struct Place {
     pub job: Option<Job>,
     /// Who made container and pod, where that was no system's runtime: they are below a group that is this user's.
     pub inner_owner_uid: Option<u32>,
-    /// The outermost system container (LXC, nspawn) that container and pod are in: its root made them, and may call
-    /// groups what it likes.
+    /// The outermost container that container and pod are in: its root made them, and may call groups what it likes.
     pub within: Option<Container>,
 }
 
@@ -54,6 +53,9 @@ pub struct Container {
     /// Its whole id, or its name where that is what the path has (LXC, nspawn; Nomad's is `<alloc>.<task>`).
     pub id: Arc<str>,
 }
+
+/// What a container is called whose runtime the path does not tell.
+pub const CONTAINER: &str = "container";
 
 /// What runs containers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,11 +77,6 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// Whether what runs in its containers is a system, whose root makes groups of its own.
-    pub(crate) const fn is_of_systems(self) -> bool {
-        matches!(self, Self::Lxc | Self::Nspawn)
-    }
-
     /// Every one.
     pub const ALL: [Self; 7] = [
         Self::Docker,

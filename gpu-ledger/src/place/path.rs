@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::container::{container_at, users_container_at};
+use super::container::{container_at, payload_of_unit, users_container_at};
 use super::job::job_at;
 use super::pod::pod_at;
-use super::units::{Units, users_of};
-use super::{Container, Job, Place, Pod, Runtime};
+use super::units::{Units, closed_from, users_of};
+use super::{Container, Job, Place, Pod};
 
 /// Bytes of a path that is read; a longer one tells nothing. The kernel hands out none: the buffers behind
 /// `/proc/PID/cgroup` are `PATH_MAX` (`proc_cgroup_show`, kernel/cgroup/cgroup.c).
@@ -110,7 +110,7 @@ struct Inner {
     job: Option<Job>,
     /// Whose container and pod are, where they are a user's own.
     owner_uid: Option<u32>,
-    /// The outermost system container that they are in.
+    /// The outermost container that they are in.
     within: Option<Container>,
     /// How many containers, pods and jobs the path goes through.
     depth: usize,
@@ -120,15 +120,28 @@ impl Inner {
     fn of(parts: &[&[u8]]) -> Self {
         let mut inner = Self::default();
         let users = users_of(parts);
+        let closed = closed_from(parts);
         for (place, part) in parts.iter().enumerate() {
             let above = parts.get(..place).unwrap_or_default();
             let below = parts.get(place.saturating_add(1)..).unwrap_or_default();
             // Whoever is given a group may make any below it. No scheduler runs its jobs below a user's manager
             // or a container, and no kubelet its pods below a user's manager but in a container.
+            if closed.is_some_and(|at| at < place)
+                && inner.container.is_none()
+                && inner.pod.is_none()
+            {
+                if let Some(payload) = payload_of_unit(part) {
+                    inner.container = Some(payload);
+                    inner.depth = inner.depth.saturating_add(1);
+                }
+                continue;
+            }
             let own = users.filter(|(at, _)| *at < place).map(|(_, uid)| uid);
             let is_users = own.is_some() || above.iter().any(|part| is_users_manager(part));
             let job = job_at(above, part, below);
-            if let Some(job) = job.filter(|_| !is_users && inner.container.is_none()) {
+            if let Some(job) =
+                job.filter(|_| !is_users && inner.container.is_none() && inner.job.is_none())
+            {
                 inner.job = Some(job);
                 inner.depth = inner.depth.saturating_add(1);
             }
@@ -160,8 +173,7 @@ impl Inner {
     /// What follows is in the container that was found last.
     fn enter(&mut self) {
         let outer = self.container.take();
-        let is_system = |one: &Container| one.runtime.is_some_and(Runtime::is_of_systems);
-        self.within = self.within.take().or_else(|| outer.filter(is_system));
+        self.within = self.within.take().or(outer);
     }
 
     /// How specific it is; compared from left to right.

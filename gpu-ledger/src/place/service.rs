@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Place;
 use super::path::{is_hex, is_number};
+use super::{CONTAINER, Place, Runtime};
 
 /// Services that start what others asked for: what runs in them is not theirs.
 #[rustfmt::skip]
@@ -43,23 +43,26 @@ impl Place {
         service_of(self.user_unit.as_deref()?)
     }
 
-    /// Whose manager the user's unit is of, as systemd names its instances: `user@1000`.
+    /// Whose manager the user's unit is of, as systemd names its instances: `user@1000`. What a user calls a group of
+    /// their session is of that user too.
     #[must_use]
-    pub fn user_manager(&self) -> Option<&str> {
-        let manager = self.unit.as_deref().filter(|_| self.user_unit.is_some())?;
-        manager.strip_suffix(".service").filter(|instance| instance.starts_with("user@"))
+    pub fn user_manager(&self) -> Option<Arc<str>> {
+        let unit = self.unit.as_deref().filter(|_| self.user_unit.is_some())?;
+        let manager = unit.strip_suffix(".service").filter(|one| one.starts_with("user@"));
+        let of_session = || self.owner_uid.map(|uid| format!("user@{uid}").into());
+        manager.map(Arc::from).or_else(of_session)
     }
 }
 
 impl Place {
     /// Whose the container and the pod are, where they are not the host's own: of a user in the words of
-    /// [`Self::user_manager`], of a system container in those of its account (`lxc web`).
+    /// [`Self::user_manager`], of whoever made them in another container in those of that (`lxc web`).
     #[must_use]
     pub fn inner_owner(&self) -> Option<Arc<str>> {
-        let system = self.within.as_ref().and_then(|one| {
-            let runtime = one.runtime?;
-            Some(format!("{} {}", runtime.as_str(), one.id))
-        });
+        let system = self
+            .within
+            .as_ref()
+            .map(|one| format!("{} {}", one.runtime.map_or(CONTAINER, Runtime::as_str), one.id));
         let user = self.inner_owner_uid.map(|uid| format!("user@{uid}"));
         match (system, user) {
             (Some(system), Some(user)) => Some(format!("{system} of {user}").into()),

@@ -91,6 +91,57 @@ pub(super) fn users_of(parts: &[&[u8]]) -> Option<(usize, u32)> {
     Some((at, manager_of(unit).or_else(of_session)?))
 }
 
+/// From where on a path says nothing of pods, jobs and the host's containers: below a unit that is no runtime's, which
+/// may be handed to whoever runs it (`Delegate=`, `User=`), and below what pam_cgfs made for a login where there is no
+/// systemd (`/user/NAME/N`; `/user/UID.user/N.session` of systemd-shim).
+pub(super) fn closed_from(parts: &[&[u8]]) -> Option<usize> {
+    if parts.first() == Some(&b"user".as_slice()) {
+        return Some(1);
+    }
+    let (_, rest) = skip_slices(parts);
+    let unit = unit_name(rest.first()?)?;
+    let at = parts.len().saturating_sub(rest.len());
+    let is_open = is_user_manager(unit) || is_session(unit) || runs_others(unit);
+    (!is_open).then_some(at)
+}
+
+/// Units in whose groups runtimes, kubelets and schedulers put what they run, on cgroupfs and where systemd's driver
+/// failed them; paths of most are in the table of tests.
+const RUNNERS: [&str; 25] = [
+    "containerd.service",
+    "cri-docker.service",
+    "crio.service",
+    "docker.service",
+    "garden.service",
+    "incus.service",
+    "k0scontroller.service",
+    "k0sworker.service",
+    "k3s-agent.service",
+    "k3s.service",
+    "kubelet.service",
+    "lxc.service",
+    "lxd.service",
+    "nomad.service",
+    "pbs.service",
+    "pbs_jobs.service",
+    "podman.service",
+    "rke2-agent.service",
+    "rke2-server.service",
+    "slurmd.service",
+    "slurmstepd.scope",
+    "snap.docker.dockerd.service",
+    "snap.lxd.daemon.service",
+    "snap.microk8s.daemon-containerd.service",
+    "snap.microk8s.daemon-kubelite.service",
+];
+
+fn runs_others(unit: &str) -> bool {
+    RUNNERS.contains(&unit)
+        || unit.ends_with("_slurmstepd.scope")
+        || ["lxc@", "pve-container@", "systemd-nspawn@"].iter().any(|one| unit.starts_with(one))
+        || unit.starts_with("machine-")
+}
+
 fn is_session(unit: &str) -> bool {
     let id = unit.strip_prefix("session-").and_then(|rest| rest.strip_suffix(".scope"));
     id.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))

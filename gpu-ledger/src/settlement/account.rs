@@ -107,10 +107,11 @@ pub fn marked(title: &str, named_by: NamedBy) -> String {
     format!("{title} ({named_by})")
 }
 
-/// Whether a word is one of [`marked`].
-fn is_marked(word: &str) -> bool {
-    let mark = word.strip_suffix(')').and_then(|word| word.rsplit_once(" ("));
-    mark.is_some_and(|(_, mark)| NamedBy::all().any(|one| one.as_str() == mark))
+/// What one of [`marked`] was made of.
+#[must_use]
+pub fn unmarked(word: &str) -> Option<(&str, NamedBy)> {
+    let (title, mark) = word.strip_suffix(')')?.rsplit_once(" (")?;
+    Some((title, NamedBy::of(mark)?))
 }
 
 /// A stranger's name as it stands beside our own words: one that is such a word is quoted, and so is one
@@ -127,7 +128,7 @@ pub fn told_apart(name: &str) -> Cow<'_, str> {
         core = bare;
     }
     let is_reason = || NamelessReason::ALL.iter().any(|reason| reason.as_str() == core);
-    if OWN_WORDS.contains(&core) || is_reason() || is_more(core) || is_marked(core) {
+    if OWN_WORDS.contains(&core) || is_reason() || is_more(core) || unmarked(core).is_some() {
         Cow::Owned(format!("\"{name}\""))
     } else {
         Cow::Borrowed(name)

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-pub use account::{Account, RuleId, marked, more_accounts, told_apart};
+pub use account::{Account, RuleId, marked, more_accounts, told_apart, unmarked};
 pub use books::{Balance, Books, settle_all};
 pub use ground::{Ground, NamedBy};
 pub use identify::identify;

@@ -5,7 +5,7 @@ use super::key::{Field, Key, SYSTEM};
 use crate::attribution::labels::bounded;
 use crate::calling::no_gpu_name;
 use crate::escape::escape_bounded;
-use crate::place::{Runtime, Scheduler};
+use crate::place::{CONTAINER, Runtime, Scheduler};
 
 /// Characters shown of a text.
 const CHARS_MAX: usize = 120;
@@ -84,12 +84,12 @@ fn is_any(text: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| text.len() > ending.len() && text.ends_with(ending))
 }
 
-/// As `Place::inner_owner` writes it: of a user, of a system container, or of one that is a user's.
+/// As `Place::inner_owner` writes it: of a user, of a container, or of one that is a user's.
 fn is_owner(text: &str) -> bool {
     let is_system = |text: &str| {
         let (word, name) = text.split_once(' ').unwrap_or((text, ""));
-        let mut systems = Runtime::ALL.into_iter().filter(|one| one.is_of_systems());
-        !name.is_empty() && systems.any(|one| one.as_str() == word)
+        let mut kinds = Runtime::ALL.iter().map(|one| one.as_str()).chain([CONTAINER]);
+        !name.is_empty() && kinds.any(|kind| kind == word)
     };
     match text.rsplit_once(" of ") {
         Some((system, user)) => is_system(system) && is_user(user),

@@ -79,12 +79,14 @@ fn what_a_user_can_make_is_no_container_of_the_system() {
             (format!("app.slice/libpod-{A}.scope/container"), A),
             (format!("app.slice/web.service/libpod-payload-{A}"), A),
             (format!("app.slice/nerdctl-{A}.scope"), A),
-            (format!("user.slice/docker-{B}.scope/docker/{A}"), A),
         ] {
             let place = of(&[&format!("{root}/{below}")]);
             assert_eq!(container(&place).0, id, "{root}/{below}");
             assert_eq!(place.inner_owner().as_deref(), Some("user@1000"), "{root}/{below}");
         }
+        let below = of(&[&format!("{root}/user.slice/docker-{B}.scope/docker/{A}")]);
+        let owner = format!("docker {B} of user@1000");
+        assert_eq!((container(&below).0, below.inner_owner().as_deref()), (A, Some(&*owner)));
     }
     // Neither of one that is the system's, nor in a container that has users of its own.
     assert_eq!(of(&["/lxc.payload.web"]).inner_owner(), None);
@@ -94,8 +96,9 @@ fn what_a_user_can_make_is_no_container_of_the_system() {
 }
 
 #[test]
-fn what_root_of_a_system_container_calls_a_group_is_not_the_hosts_container_of_that_name() {
+fn what_root_of_a_container_calls_a_group_is_not_the_hosts_container_of_that_name() {
     let docker = format!("docker-{A}.scope");
+    let in_docker = format!("docker {B}");
     for (path, owner) in [
         (format!("/system.slice/{docker}"), None),
         (format!("/lxc/107/ns/system.slice/{docker}"), Some("lxc 107")),
@@ -105,11 +108,10 @@ fn what_root_of_a_system_container_calls_a_group_is_not_the_hosts_container_of_t
             format!("/user.slice/user-1000.slice/user@1000.service/lxc.payload.web/{docker}"),
             Some("lxc web of user@1000"),
         ),
-        // A node that root made of a container that is no system's.
-        (format!("/docker/{B}/docker/{A}"), None),
+        (format!("/docker/{B}/docker/{A}"), Some(&*in_docker)),
         (
             format!("/docker/{B}/kubepods/besteffort/pod99999999-2222-3333-4444-555566667777/{A}"),
-            None,
+            Some(&*in_docker),
         ),
     ] {
         let place = of(&[&path]);
@@ -119,6 +121,43 @@ fn what_root_of_a_system_container_calls_a_group_is_not_the_hosts_container_of_t
     let pod = of(&["/lxc.payload.k/kubepods/besteffort/pod99999999-2222-3333-4444-555566667777"]);
     assert_eq!(pod.inner_owner().as_deref(), Some("lxc k"));
     assert_eq!(of(&["/lxc.payload.web/lxc.payload.db"]).inner_owner().as_deref(), Some("lxc web"));
+}
+
+#[test]
+fn whoever_is_given_a_group_of_a_unit_or_a_login_makes_no_job_pod_or_container_of_the_hosts() {
+    let pod = format!("kubepods/besteffort/pod99999999-2222-3333-4444-555566667777/{A}");
+    for root in
+        ["/system.slice/foo.service", "/user/jane/0", "/user/1000.user/3.session", "/init.scope"]
+    {
+        for below in [
+            format!("docker/{A}"),
+            format!("docker-{A}.scope"),
+            pod.clone(),
+            "slurm/uid_0/job_4711/step_0".to_owned(),
+            "node1_slurmstepd.scope/job_4711/step_0".to_owned(),
+            "pbs_jobs.service/jobid/12.srv".to_owned(),
+            "lsf/cl/job.5.1.1".to_owned(),
+            "lxc.payload.victim".to_owned(),
+        ] {
+            let place = of(&[&format!("{root}/{below}")]);
+            assert_eq!(
+                (&place.container, &place.pod, &place.job),
+                (&None, &None, &None),
+                "{root}/{below}"
+            );
+        }
+    }
+    // What Podman runs in the group of its unit is its own, whatever is below it.
+    let payload = of(&[&format!("/system.slice/web.service/libpod-payload-{A}")]);
+    assert_eq!((container(&payload).0, payload.inner_owner()), (A, None));
+    let below = of(&[&format!("/system.slice/web.service/libpod-payload-{A}/docker/{B}")]);
+    assert_eq!(below.inner_owner().as_deref(), Some(&*format!("podman {A}")));
+    // A job's own processes start no other job.
+    let job = of(&["/slurm/uid_0/job_99/step_0/task_0/slurm/uid_0/job_4711/step_0"]);
+    assert_eq!(job.job.unwrap().id.as_deref(), Some("99"));
+    // What a user calls a group of their session is no service of the system.
+    let session = of(&["/user.slice/user-1000.slice/session-3.scope/ollama.service"]);
+    assert_eq!(session.user_manager().as_deref(), Some("user@1000"));
 }
 
 #[test]

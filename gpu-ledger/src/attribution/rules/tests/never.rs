@@ -28,7 +28,7 @@ fn a_text_that_nothing_is_called_is_refused_with_what_to_write() {
         ("ancestor = \"/usr/bin/ollama\"", "write \"ollama\"", "ancestor = \"dir/__main__.py\""),
         ("container_of = \"alice\"", "\"user@UID\"", "container_of = \"user@1000\""),
         (
-            "container_of = \"docker 107\"",
+            "container_of = \"dokcer 107\"",
             "as \"lxc 107\"",
             "container_of = [\"system\", \"lxc 107\", \"nspawn a of user@7\"]",
         ),
