@@ -18,7 +18,6 @@ use super::progress::Progress;
 use crate::accounting::nvml::Library;
 use crate::clock::{Clock, process_cpu_ns};
 use crate::notify::Manager;
-use crate::observer::DRAIN_INTERVAL;
 use crate::residency::events::{EndCause, Event};
 use crate::residency::files::IterationWriter;
 use crate::residency::moment::Length;
@@ -30,6 +29,10 @@ use crate::session::{exit_status_of, launch};
 use crate::unit::GpuUuid;
 
 pub use super::lane::Ending;
+
+/// Process events are taken in with every sample, whose processes they name, and this often where samples are rare: no
+/// dead row is to be caught here, as it is by [`crate::observer::DRAIN_INTERVAL`].
+const DRAIN_EVERY: Duration = Duration::from_millis(250);
 
 /// What probes have told and nobody has written yet; more would be a writer that stands still.
 const TOLD_MAX: usize = 16_384;
@@ -130,7 +133,7 @@ impl Window<'_> {
         let mut children = signal(SignalKind::child())?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut drain = interval(DRAIN_INTERVAL);
+        let mut drain = interval(DRAIN_EVERY);
         drain.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut pace = interval(PATIENCE / 10);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -191,6 +194,7 @@ impl Window<'_> {
             What::Sample(sample) => {
                 self.people.advance();
                 let now = self.plan.clock.boot();
+                self.people.advance();
                 for event in self.people.news(&sample, &mut lane.known) {
                     lane.event(&event, now);
                 }
