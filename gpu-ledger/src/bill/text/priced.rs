@@ -39,7 +39,8 @@ pub(super) fn write_priced(page: &mut String, report: &Report) -> fmt::Result {
              with another --by another sum; --share equal divides it",
         )?;
     }
-    if [SharePolicy::Busy, SharePolicy::Memory].iter().any(|policy| report.share == policy.as_str()) {
+    if [SharePolicy::Busy, SharePolicy::Memory].iter().any(|policy| report.share == policy.as_str())
+    {
         write_wrapped(
             page,
             &format!(

@@ -60,12 +60,7 @@ pub(in crate::bill::report) fn unknown(priced: &Priced, period: Span) -> Vec<Unk
 }
 
 /// What would make amounts known.
-fn remedy(
-    reason: Unpriced,
-    meter: Meter,
-    lines: &[&PricedLine],
-    period: Span,
-) -> Option<String> {
+fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine], period: Span) -> Option<String> {
     match (reason, meter) {
         (Unpriced::NoPrice, _) => no_price(meter, lines, period),
         (Unpriced::NoSamples, Meter::Memory) => Some(
@@ -93,7 +88,8 @@ fn no_price(meter: Meter, lines: &[&PricedLine], period: Span) -> Option<String>
     let dated = |(since, until): (&str, &str)| format!(" from = {since} until = {until}");
     let mut dates = without.iter().copied();
     let (date, more) = (dates.next().map(dated).unwrap_or_default(), dates.len());
-    let also = if more > 0 { format!(", and likewise for {more} more times") } else { String::new() };
+    let also =
+        if more > 0 { format!(", and likewise for {more} more times") } else { String::new() };
     Some(format!(
         "no {meter} price of {gpu:?} is in force for all of that time; add to the prices, each on a line of its own: \
          [[price]] gpu = {gpu:?} meter = \"{meter}\" per_hour = \"…\"{date}{also}"
