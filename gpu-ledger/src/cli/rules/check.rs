@@ -67,6 +67,7 @@ impl Check {
             let config = Config::read_or_default(self.config.as_deref())?;
             (config.rules, config.cmdline)
         };
+        let is_typed = self.file.is_some();
         let file = self.file.or(configured).unwrap_or_else(|| PathBuf::from(RULES_DEFAULT));
         let mut report = Report {
             format: "gpu-ledger-rules-check",
@@ -97,7 +98,7 @@ impl Check {
                 report.faults_cut = faults.is_cut;
                 (report.faults, report.faults_more) = (faults.faults, faults.more);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(if is_typed { error } else { error.configured() }.into()),
         }
         print(&if self.json { json(&report)? } else { report.text()? })?;
         Ok(if report.rules.is_none() {
