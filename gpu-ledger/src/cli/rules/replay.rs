@@ -114,6 +114,13 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         "{} settlements of {} ms in all, in both; a time is the union of an account's spans on each GPU",
         replay.settlements_total, replay.span_ms_total
     )?;
+    if replay.unattributed_settlements > 0 {
+        let (count, ms) = (replay.unattributed_settlements, replay.unattributed_ms);
+        writeln!(
+            page,
+            "{count} of them, of {ms} ms, are unattributed: they have no name, and stand in no line"
+        )?;
+    }
     if let Some(uid) = replay.only_uid {
         writeln!(
             page,
