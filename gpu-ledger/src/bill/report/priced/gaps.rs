@@ -98,8 +98,8 @@ fn no_price(meter: Meter, lines: &[&PricedLine], period: Span) -> Option<String>
         .map(|line| (line.since.as_str(), line.until.as_str()))
         .collect();
     let dated = |(since, until): (&str, &str)| format!(" from = {since} until = {until}");
-    let mut dates = without.iter().copied();
-    let (date, more) = (dates.next().map(dated).unwrap_or_default(), dates.len());
+    let mut times = without.iter().copied();
+    let (date, more) = (times.next().map(dated).unwrap_or_default(), times.len());
     let also =
         if more > 0 { format!(", and likewise for {more} more times") } else { String::new() };
     Some(format!(
