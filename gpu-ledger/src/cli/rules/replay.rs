@@ -127,6 +127,12 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
             "NOT REPLAYED: what is not user {uid}'s: the daemon shows the rest to root and its group alone"
         )?;
     }
+    write_unknown(&mut page, replay)?;
+    Ok(page)
+}
+
+/// Of what it is not known on which account it would be.
+fn write_unknown(page: &mut String, replay: &Replay) -> std::fmt::Result {
     if replay.without_evidence > 0 {
         let count = replay.without_evidence;
         writeln!(
@@ -156,7 +162,7 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
             "NOT KNOWN: labels of containers and pods that no rule looked at then; no rule on them matches"
         )?;
     }
-    Ok(page)
+    Ok(())
 }
 
 #[cfg(test)]
