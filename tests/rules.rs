@@ -146,6 +146,20 @@ fn a_rule_that_never_matches_is_found() {
 }
 
 #[test]
+fn what_hardly_anything_is_called_is_said_and_a_user_only_where_it_is_this_hosts_file() {
+    let config = File::of("cmdline = \"full\"\n");
+    let file = File::of("[[rule]]\naccount = \"a\"\nancestor = \"ollama serve\"\n");
+    let (report, status) = checked(&[file.name()]);
+    assert_eq!((status, &report["doubts"][0]["line"]), (2, &3.into()), "{report}");
+    let output = rules(&["check", file.name()]);
+    assert!(text(&output.stdout).contains(":3:1: `ancestor` is hardly ever"), "{output:?}");
+    let file = File::of("[[rule]]\naccount = \"a\"\nuser = [\"root\", \"no-such-user-4711\"]\n");
+    assert_eq!(checked(&[file.name()]).1, 0, "another host's, for all that is known");
+    let (report, status) = checked(&["--config", config.name(), file.name()]);
+    assert_eq!((status, report["doubts"].as_array().unwrap().len()), (2, 1), "{report}");
+}
+
+#[test]
 fn a_described_process_falls_under_a_rule_for_a_reason() {
     let words = [
         "--rules",

@@ -144,6 +144,7 @@ fn people_see_what_would_change() {
     let line = said.lines().find(|line| line.starts_with("everything")).unwrap();
     assert!(line.contains("0:01:14.100") && line.contains("+0:01:14.100"), "{all} {line}");
     assert!(said.contains("nothing is changed"), "{said}");
+    assert!(said.contains("\n1 of them, of 3900 ms, are unattributed"), "{said}");
     let output = rules(&["replay", "--state-dir", state, "--since", "never", file.name()]);
     assert_eq!(output.status.code(), Some(64), "{output:?}");
 }

@@ -70,6 +70,10 @@ pub struct Replay {
     pub settlements_total: u64,
     /// Their milliseconds, the same in both bills.
     pub span_ms_total: u128,
+    /// How many of them are unattributed, and so in no line; the same in both bills.
+    pub unattributed_settlements: u64,
+    /// Their milliseconds.
+    pub unattributed_ms: u128,
     /// One line an account of either bill, the largest difference first.
     pub accounts: Vec<ReplayLine>,
     /// Settlements read that stand as they are booked, since their evidence is not in the journal any more.
@@ -153,6 +157,12 @@ pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow
         until: booked.period.until.clone(),
         settlements_total: booked.settlements_total,
         span_ms_total: booked.span_ms_total,
+        unattributed_settlements: booked.unattributed.iter().map(|line| line.count).sum(),
+        unattributed_ms: booked
+            .unattributed
+            .iter()
+            .map(|line| u128::from(line.span_ms_total.0))
+            .sum(),
         accounts: lines(&booked, &would_be),
         without_evidence: evidence,
         without_argv: argv,

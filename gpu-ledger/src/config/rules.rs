@@ -23,10 +23,12 @@ pub struct Rules {
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// It cannot be read.
-    #[error("{path}: {cause}; name the file of rules with `rules` in the configuration", path = path.display())]
+    #[error("{path}: {cause}; {who}", path = path.display(), who = who(*.is_configured))]
     Read {
         /// The file.
         path: PathBuf,
+        /// The configuration names it, or it is the default one; else it was typed.
+        is_configured: bool,
         /// What the system said.
         cause: std::io::Error,
     },
@@ -48,6 +50,25 @@ pub enum RulesError {
     },
 }
 
+fn who(is_configured: bool) -> &'static str {
+    if is_configured {
+        "it is what `rules` in the configuration names, or the default; put a file of rules there, or name another one"
+    } else {
+        "it was named on the command line; name a file of rules that is there"
+    }
+}
+
+impl RulesError {
+    /// The same, of the file that is configured.
+    #[must_use]
+    pub fn configured(self) -> Self {
+        match self {
+            Self::Read { path, cause, .. } => Self::Read { path, is_configured: true, cause },
+            other => other,
+        }
+    }
+}
+
 impl Rules {
     /// The rules in a file.
     ///
@@ -57,7 +78,11 @@ impl Rules {
         // A little more than it may have: what is too large is refused with its line.
         let bytes_max = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(8);
         let bytes = read_bounded(path, bytes_max);
-        let bytes = bytes.map_err(|cause| RulesError::Read { path: path.to_path_buf(), cause })?;
+        let is_configured = false;
+        let bytes = bytes.map_err(|cause| {
+            let path = path.to_path_buf();
+            RulesError::Read { path, is_configured, cause }
+        })?;
         let set = RuleSet::parse(&bytes);
         let set = set.map_err(|faults| RulesError::Wrong { path: path.to_path_buf(), faults })?;
         Ok(Self { path: Some(path.to_path_buf()), set: Arc::new(set) })
@@ -69,14 +94,14 @@ impl Rules {
     /// As above; of a missing file only where it was named.
     pub fn read_or_default(path: Option<&Path>) -> Result<Self, RulesError> {
         match path {
-            Some(path) => Self::read(path),
+            Some(path) => Self::read(path).map_err(RulesError::configured),
             None => match Self::read(Path::new(RULES_DEFAULT)) {
                 Err(RulesError::Read { cause, .. })
                     if cause.kind() == std::io::ErrorKind::NotFound =>
                 {
                     Ok(Self::default())
                 }
-                read => read,
+                read => read.map_err(RulesError::configured),
             },
         }
     }
@@ -103,7 +128,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("rules.toml");
         let error = Rules::read_or_default(Some(&missing)).unwrap_err().to_string();
-        assert!(error.contains("rules.toml") && error.contains("`rules` in the conf"), "{error}");
+        let named = "it is what `rules` in the configuration names";
+        assert!(error.contains("rules.toml: No such file") && error.contains(named), "{error}");
+        let error = Rules::read(&missing).unwrap_err().to_string();
+        assert!(error.contains("rules.toml: No such file"), "{error}");
+        assert!(error.contains("named on the command line") && !error.contains(named), "{error}");
     }
 
     #[test]

@@ -130,7 +130,9 @@ fn rules_of(config: &Config) -> Check {
                 }
             }
         }
-        Err(RulesError::Read { path, cause }) if cause.kind() == ErrorKind::PermissionDenied => {
+        Err(RulesError::Read { path, cause, .. })
+            if cause.kind() == ErrorKind::PermissionDenied =>
+        {
             unseen(check, &path, cause)
         }
         Err(error) => Check::new(Area::State, check, Status::Missing, error.to_string())

@@ -69,7 +69,7 @@ pub struct Explained {
     pub nameless: Option<Nameless>,
     /// What has a name for it without a rule, the one that decides first; empty where that cannot be told any more.
     pub grounds: Vec<Grounded>,
-    /// What rules had to say of it; null where none were in force.
+    /// What rules had to say of it; null where none were in force, and no file of them is at hand.
     pub rules: Option<Ruling>,
 }
 

@@ -29,6 +29,8 @@ pub enum RulesLack {
     NoFile,
     /// The file that is at hand is another.
     OtherFile,
+    /// No rules were in force, and a file is at hand.
+    NoneInForce,
     /// The file is at hand; what it would be asked about is not.
     NoEvidence,
 }
@@ -39,7 +41,7 @@ pub const NEAR_MAX: usize = 5;
 /// What rules had to say of a settlement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ruling {
-    /// SHA-256 of the file that was in force.
+    /// SHA-256 of the file that was in force; where none was, of no bytes.
     pub sha256: String,
     /// Where that file is now; null where nothing further is known.
     pub file: Option<PathBuf>,
@@ -100,7 +102,11 @@ pub(super) fn ruling(
     process: Option<&Process>,
     at_hand: Option<&RulesAtHand>,
 ) -> Option<Ruling> {
-    let sha256 = label_of(&figures.labels, Label::Rules)?.to_string();
+    let in_force = label_of(&figures.labels, Label::Rules);
+    let sha256 = match in_force {
+        Some(sha256) => sha256.to_string(),
+        None => RuleSet::default().digest().to_string(),
+    };
     let taken = match figures.account {
         Account::Ruled { rule, .. } => Some(rule),
         Account::Unclassified { .. } | Account::Unattributed(_) => None,
@@ -117,6 +123,11 @@ pub(super) fn ruling(
             near_more: 0,
         })
     };
+    if in_force.is_none() {
+        let is_at_hand = at_hand.is_some_and(|rules| rules.file.is_some() && !rules.set.is_empty());
+        let is_named = figures.account.unattributed().is_none();
+        return if is_at_hand && is_named { unknown(RulesLack::NoneInForce) } else { None };
+    }
     let Some(rules) = at_hand else { return unknown(RulesLack::Unread) };
     // Rules that took something are of a file.
     let Some(file) = &rules.file else { return unknown(RulesLack::NoFile) };

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Explained, Explanation, Group, Nameless, Near, RulesLack, Ruling, Who};
+use crate::argv::StoredText;
 use crate::attribution::{Grounded, Label};
 use crate::escape::{escape, printable};
 use crate::identity::Basis;
@@ -153,12 +154,17 @@ fn write_rule(page: &mut String, one: &Explained, rule: RuleId) -> fmt::Result {
 /// Rules that did not decide.
 fn write_near(page: &mut String, one: &Explained, ruling: &Ruling) -> fmt::Result {
     if let Some(lack) = ruling.unknown_because {
+        if lack == RulesLack::NoneInForce {
+            let what = "none were in force then: the file at hand is another, and says nothing of it (rules replay \
+                        says what it would have done)";
+            return line(page, "rules", what);
+        }
         let named = "--rules FILE names it, and says what held and what nearly did";
         let why = match lack {
             RulesLack::Unread => format!("the one at hand cannot be read: {named}"),
             RulesLack::NoFile => format!("there is none here: {named}"),
             RulesLack::OtherFile => format!("the one at hand is another: {named}"),
-            RulesLack::NoEvidence => {
+            RulesLack::NoEvidence | RulesLack::NoneInForce => {
                 "so has the one at hand, but what it would be asked about is not here".to_owned()
             }
         };
@@ -208,6 +214,10 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "program", one.program.as_deref().unwrap_or("unknown"))?;
     line(page, "executable", who.exe.as_deref().unwrap_or("not captured"))?;
     match (&who.argv, &who.argv_commitment) {
+        // Of them the file alone is stored, which stands above.
+        (Some(_), _) if who.argv_text == Some(StoredText::Exe.as_str()) => {
+            line(page, "arguments", "committed to, and not stored (`cmdline = \"exe\"` then)")?;
+        }
         (Some(words), _) => {
             line(page, "arguments", words.join(" "))?;
             if who.argv_mode.is_none() {
@@ -233,10 +243,16 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
         let known = who.ancestors.iter().map(|one| one.as_deref().unwrap_or("unknown"));
         line(page, "born under", known.collect::<Vec<_>>().join(" < "))?;
     }
-    for group in &who.cgroups {
+    let (roots, others): (Vec<_>, Vec<_>) =
+        who.cgroups.iter().partition(|group| group.path.as_deref() == Some("/"));
+    for group in others {
         write_group(page, group)?;
     }
-    Ok(())
+    match roots.len() {
+        0 => Ok(()),
+        1 => line(page, "control group", "/, the root of one hierarchy"),
+        count => line(page, "control group", format_args!("/, the root of {count} hierarchies")),
+    }
 }
 
 fn write_group(page: &mut String, group: &Group) -> fmt::Result {

@@ -16,7 +16,7 @@ pub use cgroup::{CGROUP_NAMES_MAX, CgroupMounts, CgroupPaths, CgroupScan};
 pub(crate) use lifetimes::tests as made;
 pub use lifetimes::{Applied, EvictedLately, ForgetProof, IMAGES_MAX, Lifetimes, Limits, Seeded};
 pub use procfs::{ARGV_KEPT_MAX, Procfs, SeenProcess, Snapshot};
-pub use program::{Program, ProgramKind, argv_cut_word, argv_words};
+pub use program::{Program, ProgramKind, argv_cut_word, argv_words, is_name_of_family};
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -78,6 +78,25 @@ impl Template {
         names
     }
 
+    /// Words after a `$` without brackets, which stand for themselves: `run` of `x $run`.
+    pub(super) fn bare_dollars(&self) -> impl Iterator<Item = &str> {
+        let texts = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            Piece::Capture(_) => None,
+        });
+        texts.flat_map(|text| text.split('$').skip(1)).filter_map(|after| {
+            let is_within = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = after.find(|c| !is_within(c)).unwrap_or(after.len());
+            let name = after.get(..end)?;
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_').then_some(name)
+        })
+    }
+
+    /// The byte at which a `$` without brackets stands before this word.
+    pub(super) fn place_of_bare(&self, name: &str) -> usize {
+        self.text.find(&format!("${name}")).unwrap_or(0)
+    }
+
     /// The byte at which a capture stands.
     pub(super) fn place_of(&self, name: &str) -> usize {
         self.text.find(&format!("${{{name}}}")).unwrap_or(0)

@@ -26,6 +26,7 @@
 //! order. Rules with neither (a regex such as `[a-z]+` alone) are looked at each time.
 
 mod account;
+mod doubt;
 mod explain;
 mod fault;
 mod index;
@@ -43,6 +44,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use account::ACCOUNT_CHARS_MAX;
+pub use doubt::{DOUBTS_MAX, Doubts};
 pub use explain::{Explanation, FAILED_MAX, Failed, Held, Matched};
 pub use fault::{FAULTS_LOOKED_MAX, FAULTS_MAX, Fault, Faults, Place};
 pub use shadow::{LOOKS_MAX, SHADOWED_MAX, Shadowed, Shadows};

@@ -1,6 +1,7 @@
 //! Texts that never stand under a word, whatever runs: a rule that wants one takes nothing, and nobody is told when
 //! it does not. Each with what to write instead.
 
+use super::doubt::likely_pattern;
 use super::key::{Field, Key, SYSTEM};
 use crate::attribution::labels::bounded;
 use crate::calling::no_gpu_name;
@@ -23,6 +24,12 @@ pub(super) fn why_never(key: &Key, text: &str) -> Option<String> {
         ))
     };
     let why = match field {
+        Field::Unit | Field::UserUnit | Field::Slice
+            if text.contains(['*', '?']) && !is_any(text, &[".service", ".scope", ".slice"]) =>
+        {
+            let pattern = likely_pattern(text);
+            Some(format!("is taken as it stands, and is no pattern; write {pattern}"))
+        }
         Field::Unit | Field::UserUnit if !is_any(text, &[".service", ".scope"]) => Some(format!(
             "is the name of a service or scope with its kind; write \"{shown}.service\", or a prefix or regex"
         )),

@@ -53,7 +53,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Rule>, Faults> {
             break;
         }
         let at = error.span().map_or(0, |span| span.start);
-        faults.add(at, format!("{}; this is no TOML", one_line(error.message())));
+        // Of a key that stands twice the message does not have the name.
+        let key = error.span().filter(|_| error.message() == "duplicate key");
+        let key = key.and_then(|span| text.get(span)).map(|key| format!(" `{}`", one_line(key)));
+        let key = key.unwrap_or_default();
+        faults.add(at, format!("{}{key}; this is no TOML", one_line(error.message())));
     }
     // What follows would tell of the same faults in other words.
     let mut faults = match faults.finish(()) {
@@ -189,6 +193,7 @@ impl File<'_, '_> {
     fn rule(&mut self, id: RuleId, table: &DeTable<'_>, at: usize) -> Option<Rule> {
         let (mut account, mut drafts) = (None, Vec::new());
         let faults = self.faults.count();
+        let mut is_misspelt = false;
         for (name, value) in table {
             if self.faults.is_enough() {
                 return None;
@@ -223,11 +228,15 @@ impl File<'_, '_> {
                 }
                 (word, _) => match Field::of_word(word) {
                     Some(field) => drafts.extend(self.condition(Key::Of(field), key_at, value)),
-                    None => self.unknown_key(word, key_at),
+                    None => is_misspelt |= self.unknown_key(word, key_at) == Some("account"),
                 },
             }
         }
         let Some((account, place)) = account else {
+            // Which key it has instead was said.
+            if is_misspelt {
+                return None;
+            }
             self.faults.add(at, "the rule has no account; give it one: account = \"…\"");
             return None;
         };
@@ -239,14 +248,17 @@ impl File<'_, '_> {
         self.make(id, at, (account, place), drafts)
     }
 
-    fn unknown_key(&mut self, word: &str, at: usize) {
+    /// Says the known key that is most like it.
+    fn unknown_key(&mut self, word: &str, at: usize) -> Option<&'static str> {
         let known = Field::ALL.map(Field::as_str).into_iter().chain(["account", "labels"]);
-        let advice = nearest(word, known).map_or_else(
+        let nearest = nearest(word, known);
+        let advice = nearest.map_or_else(
             || "the documented file units/rules.toml has every key".to_owned(),
             |word| format!("did you mean `{word}`?"),
         );
         let shown = escape_bounded(word.as_bytes(), 40);
         self.faults.add(at, format!("unknown key `{shown}`; {advice}"));
+        nearest
     }
 
     fn condition(&mut self, key: Key, at: usize, value: &Spanned<DeValue<'_>>) -> Option<Draft> {
@@ -425,6 +437,16 @@ impl File<'_, '_> {
             };
             if let Some(what) = wrong {
                 self.faults.add(name_at, what);
+                is_good = false;
+            }
+        }
+        for name in account.bare_dollars() {
+            if drafts.iter().any(|draft| draft.patterns.iter().any(|one| one.has(name))) {
+                let at = account_place.byte(account.place_of_bare(name));
+                let what = format!(
+                    "`account`: `${name}` stands for itself; what (?P<{name}>…) took is ${{{name}}}"
+                );
+                self.faults.add(at, what);
                 is_good = false;
             }
         }

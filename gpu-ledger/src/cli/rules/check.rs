@@ -14,8 +14,9 @@ use crate::rendering::json;
 
 const AFTER_HELP: &str = "Every fault stands on a line of its own, FILE:LINE:COLUMN: what is wrong. That a rule never matches is said \
 where one earlier rule is certain to take everything that it would; several that do so together are not \
-found.\n\
-Exit status: 0 nothing is wrong, 1 it cannot be read or is no file of rules, 2 it is, but a rule in it never \
+found. What hardly anything is called (a program's name with arguments, a shell's pattern, a user that this host does \
+not have) is said too; where it is meant, { regex = '…' } says so.\n\
+Exit status: 0 nothing is wrong, 1 it cannot be read or is no file of rules, 2 it is, but a rule in it never or hardly \
 matches, or it would take too long to find out, 64 usage.";
 
 #[derive(Args, Debug)]
@@ -51,6 +52,9 @@ struct Report {
     shadowed_more: usize,
     /// Rules of which it was not found out whether they ever match.
     shadowed_unlooked: usize,
+    /// What is hardly meant as it is written.
+    doubts: Vec<Fault>,
+    doubts_more: usize,
 }
 
 impl Check {
@@ -63,6 +67,7 @@ impl Check {
             let config = Config::read_or_default(self.config.as_deref())?;
             (config.rules, config.cmdline)
         };
+        let is_typed = self.file.is_some();
         let file = self.file.or(configured).unwrap_or_else(|| PathBuf::from(RULES_DEFAULT));
         let mut report = Report {
             format: "gpu-ledger-rules-check",
@@ -76,6 +81,8 @@ impl Check {
             shadowed: Vec::new(),
             shadowed_more: 0,
             shadowed_unlooked: 0,
+            doubts: Vec::new(),
+            doubts_more: 0,
         };
         match Rules::read(&file).and_then(|rules| rules.fit(cmdline)) {
             Ok(rules) => {
@@ -84,22 +91,32 @@ impl Check {
                 report.sha256 = Some(rules.set.digest().to_string());
                 report.shadowed_unlooked = shadows.unlooked;
                 (report.shadowed, report.shadowed_more) = (shadows.shadowed, shadows.more);
+                let doubts = rules.set.doubts(|user| is_alone || is_user(user));
+                (report.doubts, report.doubts_more) = (doubts.doubts, doubts.more);
             }
             Err(RulesError::Wrong { faults, .. } | RulesError::NotStored { faults, .. }) => {
                 report.faults_cut = faults.is_cut;
                 (report.faults, report.faults_more) = (faults.faults, faults.more);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(if is_typed { error } else { error.configured() }.into()),
         }
         print(&if self.json { json(&report)? } else { report.text()? })?;
         Ok(if report.rules.is_none() {
             STATUS_FAILED
-        } else if report.shadowed.is_empty() && report.shadowed_unlooked == 0 {
+        } else if report.shadowed.is_empty()
+            && report.shadowed_unlooked == 0
+            && report.doubts.is_empty()
+        {
             0
         } else {
             STATUS_UNKNOWN
         })
     }
+}
+
+/// Whether this host knows the user; also where it cannot be found out.
+fn is_user(name: &str) -> bool {
+    !matches!(nix::unistd::User::from_name(name), Ok(None))
 }
 
 impl Report {
@@ -133,6 +150,12 @@ impl Report {
                  regex with some text in it that few others have is compared with those alone",
                 self.shadowed_unlooked
             )?;
+        }
+        for doubt in &self.doubts {
+            writeln!(page, "{file}:{doubt}")?;
+        }
+        if self.doubts_more > 0 {
+            writeln!(page, "{file}: {} more of the kind", self.doubts_more)?;
         }
         if let (Some(rules), Some(sha256)) = (self.rules, &self.sha256) {
             writeln!(page, "{file}: {rules} rules, sha256 {sha256}")?;

@@ -114,12 +114,25 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
         "{} settlements of {} ms in all, in both; a time is the union of an account's spans on each GPU",
         replay.settlements_total, replay.span_ms_total
     )?;
+    if replay.unattributed_settlements > 0 {
+        let (count, ms) = (replay.unattributed_settlements, replay.unattributed_ms);
+        writeln!(
+            page,
+            "{count} of them, of {ms} ms, are unattributed: they have no name, and stand in no line"
+        )?;
+    }
     if let Some(uid) = replay.only_uid {
         writeln!(
             page,
             "NOT REPLAYED: what is not user {uid}'s: the daemon shows the rest to root and its group alone"
         )?;
     }
+    write_unknown(&mut page, replay)?;
+    Ok(page)
+}
+
+/// Of what it is not known on which account it would be.
+fn write_unknown(page: &mut String, replay: &Replay) -> std::fmt::Result {
     if replay.without_evidence > 0 {
         let count = replay.without_evidence;
         writeln!(
@@ -149,7 +162,7 @@ fn text(replay: &Replay) -> Result<String, std::fmt::Error> {
             "NOT KNOWN: labels of containers and pods that no rule looked at then; no rule on them matches"
         )?;
     }
-    Ok(page)
+    Ok(())
 }
 
 #[cfg(test)]

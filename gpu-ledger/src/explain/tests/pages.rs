@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::made::{ID, Made, bare, explanation, nameless};
 use crate::argv::CmdlineMode;
 use crate::attribution::Label;
-use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, render};
+use crate::explain::{Explained, NEAR_MAX, RulesAtHand, RulesLack, Who, render};
 use crate::rendering::json;
 use crate::settlement::Ground;
 use crate::unknown::{GapCause, NamelessReason};
@@ -118,6 +118,21 @@ fn a_page_reads_well_and_says_of_each_control_group_in_which_hierarchy_it_is() {
     insta::assert_snapshot!("unit", page(&[one]));
 }
 
+#[test]
+fn a_group_that_is_the_root_is_not_a_line_for_each_hierarchy() {
+    let root = |hierarchy| (hierarchy, "/".to_owned());
+    let mut made = Made::of("llama-server");
+    made.groups = vec![(0, "/a.slice".to_owned()), root(4), root(7)];
+    let said = page(&[made.told("", None)]);
+    let groups: Vec<&str> =
+        said.lines().filter(|line| line.starts_with("  control group")).collect();
+    let wanted = ["  control group /a.slice (v2)", "  control group /, the root of 2 hierarchies"];
+    assert_eq!(groups, wanted);
+    made.groups = vec![root(0)];
+    let said = page(&[made.told("", None)]);
+    assert!(said.contains("  control group /, the root of one hierarchy\n"), "{said}");
+}
+
 /// Whether arguments are of this settlement, were never kept, or are no more, is told apart.
 #[test]
 fn a_page_says_by_which_mode_there_are_arguments_or_none() {
@@ -133,6 +148,17 @@ fn a_page_says_by_which_mode_there_are_arguments_or_none() {
     assert_eq!(arguments(full, false), "arguments committed to, stored then, and not any more");
     let none = arguments(Some(CmdlineMode::None), false);
     assert_eq!(none, "arguments committed to, and not stored (`cmdline = \"none\"` then)");
+    let exe = Made { mode: Some(CmdlineMode::Exe), ..Made::of("serve") }.told("", None);
+    let who = Who {
+        argv_text: Some("exe"),
+        argv: Some(vec!["serve".into()]),
+        ..exe.who.clone().unwrap()
+    };
+    let said = words(&page(&[Explained { who: Some(who), ..exe }]));
+    assert!(
+        said.contains("arguments committed to, and not stored (`cmdline = \"exe\"` then) uid"),
+        "{said}"
+    );
     let unsaid = arguments(None, true);
     assert!(unsaid.starts_with("arguments serve --port 8080 (how much of them"), "{unsaid}");
     let unsaid = arguments(None, false);
@@ -227,6 +253,18 @@ fn other_rules_than_those_in_force_say_nothing() {
         words(&page).contains("…; the one at hand is another: --rules FILE names it"),
         "{page}"
     );
+}
+
+#[test]
+fn a_file_at_hand_is_called_another_where_none_was_in_force() {
+    let made = Made::of("llama-server");
+    let one = made.told("", Some(RULES));
+    assert_eq!(one.rules.as_ref().unwrap().unknown_because, Some(RulesLack::NoneInForce));
+    let said = words(&page(&[one]));
+    assert!(said.contains("rules none were in force then: the file at hand is another"), "{said}");
+    for at_hand in [None, Some("")] {
+        assert!(made.told("", at_hand).rules.is_none(), "{at_hand:?}");
+    }
 }
 
 /// Without its breaks.

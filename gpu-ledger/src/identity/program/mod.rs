@@ -105,6 +105,12 @@ impl Program {
     }
 }
 
+/// Whether a program's name may go on after this word and a blank: `python -c`, `bun dev`.
+#[must_use]
+pub fn is_name_of_family(word: &str) -> bool {
+    grammar::GRAMMARS.iter().any(|grammar| grammar.family == word)
+}
+
 /// `/proc/self/exe`, `/proc/PID/exe`, `/proc/self/fd/N`, `/dev/fd/N`: how a program executes itself or a
 /// file that has no name (`memfd_create`).
 fn is_procfs_link(filename: &[u8]) -> bool {

@@ -39,7 +39,7 @@ fn every_fault_has_its_place_and_what_to_do() {
         ("labels.app = { regex = '(' }", 25, "`labels.app`: bad regular expression"),
         ("labels.\"a.b/c\" = 1.5", 18, "`labels.\"a.b/c\"` does not take this"),
         ("scheduler = \"slrum\"", 13, "they are slurm, pbs, lsf, htcondor"),
-        ("program = \"x\"\nprogram = \"y\"", 0, "duplicate key"),
+        ("program = \"x\"\nprogram = \"y\"", 0, "duplicate key `program`; this is no TOML"),
     ];
     for (condition, column, said) in cases {
         let text = format!("[[rule]]\naccount = \"a\"\n{condition}\n");
@@ -96,6 +96,17 @@ fn an_account_is_a_name_that_can_be_told_from_ours() {
     let faults = refused("# c\n\n  [[rule]]\nprogram = \"x\"\n");
     assert_eq!((faults.faults[0].line, faults.faults[0].column), (3, 3), "{faults}");
     assert!(faults.to_string().contains("no account"), "{faults}");
+}
+
+#[test]
+fn a_misspelt_account_is_said_and_not_that_there_is_none() {
+    let faults = refused("[[rule]]\nacount = \"a\"\nprogam = \"x\"\n");
+    let told: Vec<String> = faults.faults.iter().map(ToString::to_string).collect();
+    let wanted = [
+        "2:1: unknown key `acount`; did you mean `account`?",
+        "3:1: unknown key `progam`; did you mean `program`?",
+    ];
+    assert_eq!(told, wanted);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 mod documented;
+mod doubts;
 mod faults;
 mod matching;
 mod model;

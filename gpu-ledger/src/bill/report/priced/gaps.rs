@@ -24,12 +24,24 @@ pub(super) fn unmatched(ledger: &Ledger, prices: &PriceList) -> Vec<Unmatched> {
         let nearest = match &price.gpu {
             WhichGpu::Uuid(uuid) => nearest(uuid, known.iter().map(|(gpu, _)| &*gpu.0)),
             WhichGpu::Model(name) => {
-                nearest(name, known.iter().filter_map(|(_, model)| model.as_deref()))
+                let models = || known.iter().filter_map(|(_, model)| model.as_deref());
+                nearest(name, models()).or_else(|| only_around(name, models()))
             }
         };
         told.push(Unmatched { nearest: nearest.map(str::to_owned), line: price.line, gpu });
     }
     told
+}
+
+/// The only model that the name is a part of, or that is a part of it, whatever the case: `H200` of `NVIDIA H200`.
+fn only_around<'m>(name: &str, models: impl Iterator<Item = &'m str>) -> Option<&'m str> {
+    let name = name.to_lowercase();
+    let is_around = |model: &&str| {
+        let model = model.to_lowercase();
+        !name.is_empty() && !model.is_empty() && (model.contains(&name) || name.contains(&model))
+    };
+    let models: BTreeSet<&str> = models.filter(is_around).collect();
+    models.first().copied().filter(|_| models.len() == 1)
 }
 
 /// What of the amounts is UNKNOWN for want of a price, a sample or a weight, or as it may have been slept. What was
@@ -86,12 +98,27 @@ fn no_price(meter: Meter, lines: &[&PricedLine], period: Span) -> Option<String>
         .map(|line| (line.since.as_str(), line.until.as_str()))
         .collect();
     let dated = |(since, until): (&str, &str)| format!(" from = {since} until = {until}");
-    let mut dates = without.iter().copied();
-    let (date, more) = (dates.next().map(dated).unwrap_or_default(), dates.len());
+    let mut times = without.iter().copied();
+    let (date, more) = (times.next().map(dated).unwrap_or_default(), times.len());
     let also =
         if more > 0 { format!(", and likewise for {more} more times") } else { String::new() };
     Some(format!(
         "no {meter} price of {gpu:?} is in force for all of that time; add to the prices, each on a line of its own: \
          [[price]] gpu = {gpu:?} meter = \"{meter}\" per_hour = \"…\"{date}{also}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only_around;
+
+    #[test]
+    fn a_part_of_one_models_name_means_that_and_of_several_none() {
+        let host = ["NVIDIA H200", "NVIDIA H200", "NVIDIA A100-SXM4-80GB"];
+        let of = |name: &str| only_around(name, host.into_iter());
+        assert_eq!(of("H200"), Some("NVIDIA H200"));
+        assert_eq!(of("a100"), Some("NVIDIA A100-SXM4-80GB"));
+        assert_eq!(of("NVIDIA H200 141GB"), Some("NVIDIA H200"));
+        assert_eq!((of("nvidia"), of("K80"), of("")), (None, None, None));
+    }
 }
