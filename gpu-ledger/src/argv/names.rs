@@ -267,18 +267,23 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         }
         "session" => Some(Sort::Session),
         "pk" | "sk" | "ak" => Some(Sort::Initials),
-        _ => {
-            let of_key = ["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
-            // Terraform's TF_TOKEN_app_terraform_io.
-            let of_host = compact.starts_with("tftoken");
-            let inside = of_host || of_key.iter().any(|key| compact.contains(key));
-            let is_inside = inside && !parts.iter().any(|part| has(ABOUT, part));
-            // The header itself, where it is no name of one.
-            let is_header = last == "header" && matches!(before, "auth" | "authorization");
-            let is_form = || has(FORMS, last) && sort(without(name, last)).is_some_and(is_value);
-            (is_inside || is_header || is_form() || is_spelled(name)).then_some(Sort::Made)
-        }
+        _ => sort_by_inside(name, &compact, &parts),
     }
+}
+
+/// What kind of secret a name is for that has the word for it inside, and others behind it.
+fn sort_by_inside(name: &[u8], compact: &str, parts: &[String]) -> Option<Sort> {
+    const OF_KEY: &[&str] =
+        &["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
+    let last = parts.last()?.as_str();
+    let before = parts.iter().rev().nth(1).map_or("", String::as_str);
+    // Terraform's TF_TOKEN_app_terraform_io.
+    let has_key = compact.starts_with("tftoken") || OF_KEY.iter().any(|key| compact.contains(key));
+    let is_inside = has_key && !parts.iter().any(|part| has(ABOUT, part));
+    // The header itself, where it is no name of one.
+    let is_header = last == "header" && matches!(before, "auth" | "authorization");
+    let is_form = || has(FORMS, last) && sort(without(name, last)).is_some_and(is_value);
+    (is_inside || is_header || is_form() || is_spelled(name)).then_some(Sort::Made)
 }
 
 /// Whether one value alone is a secret of this kind.
