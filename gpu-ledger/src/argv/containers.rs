@@ -55,6 +55,16 @@ impl Fields<'_, '_> {
                 self.block(begin, many);
                 return true;
             }
+            // `password: |-`: a text of lines.
+            Some(b'|' | b'>') if sign == Sign::Colon => {
+                let of_sign = |byte: &&u8| matches!(byte, b'|' | b'>' | b'-' | b'+' | b' ');
+                let end = begin.saturating_add(rest.iter().take_while(of_sign).count());
+                if self.byte(end) != Some(b'\n') {
+                    return false;
+                }
+                self.block(end, many);
+                return true;
+            }
             _ => false,
         };
         if opens && begin >= self.contained {
@@ -181,6 +191,10 @@ impl Fields<'_, '_> {
             let is_field = name > 0 && line.get(name) == Some(&b':') && blanks > outer;
             let begin = if is_item { 2 } else { name.saturating_add(1) };
             if !is_item && !is_field || end == place {
+                // `password:`, and its value alone in the next line.
+                if place == from && blanks > outer && !line.is_empty() {
+                    self.below(item..end, sort);
+                }
                 return;
             }
             let begin = self.past_blanks(item.saturating_add(begin));
@@ -194,6 +208,21 @@ impl Fields<'_, '_> {
                 held(self.piece, &value, sort, self.marks);
             }
             place = end;
+        }
+    }
+
+    /// Marks one word that stands in the line below its name: in a text there are more of them.
+    fn below(&mut self, line: Range<usize>, sort: Sort) {
+        let raw = self.get(line.clone());
+        let inner = values::unquoted(raw);
+        let is_one_word = inner.len() < raw.len() || !raw.iter().any(u8::is_ascii_whitespace);
+        // As beside it: `Secret:` in a text has a word below it, too.
+        let is_sure = values::is_made(raw)
+            || matches!(sort, Sort::Password | Sort::Token)
+                && (raw.len() >= 16 || raw.iter().any(u8::is_ascii_digit));
+        if is_one_word && is_sure && !values::is_put_in(raw) {
+            let at = |place: usize| line.start.saturating_add(place);
+            held(self.piece, &(at(inner.start)..at(inner.end)), sort, self.marks);
         }
     }
 

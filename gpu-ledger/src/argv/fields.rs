@@ -128,7 +128,10 @@ impl<'a, 'm> Fields<'a, 'm> {
         if self.scheme(name) || self.of_sql(name) || self.of_xml(name) || self.typed(name) {
             return;
         }
+        // `auth[token]=V` of forms; a program asks for a text's token so.
+        let is_indexed = self.before(name.start) == Some(b'[');
         let sort = self.sort_of(name);
+        let sort = if is_indexed && sort == Some(Sort::Bare) { Some(Sort::Made) } else { sort };
         if self.byte(name.end) == Some(b'(') {
             self.call_of(word, name.end, sort);
             return;
@@ -287,7 +290,8 @@ impl<'a, 'm> Fields<'a, 'm> {
     fn past_name(&self, name: &Range<usize>) -> (usize, Option<u8>) {
         const INDEX_MAX: usize = 8;
         let (after, quoted) = self.past_quote(name.end);
-        let is_enclosed = quoted.is_some() || self.before(name.start) == Some(b'{');
+        let is_form = self.before(name.start) == Some(b'[') && self.rest(after).starts_with(b"]=");
+        let is_enclosed = quoted.is_some() || is_form || self.before(name.start) == Some(b'{');
         let after = match self.byte(after) {
             Some(b']' | b'}' | b')') if is_enclosed => after.saturating_add(1),
             Some(b'[') => {
@@ -314,6 +318,8 @@ impl<'a, 'm> Fields<'a, 'm> {
             }
             [b'=', ..] => (Sign::Equals, 1),
             [b':', ..] => (Sign::Colon, 1),
+            // YAML's `? name`, and its value in a line of its own.
+            [b'\n', b':', b' ', ..] => (Sign::Colon, 2),
             [b'o', b'r', b' ', ..] if place > from => (Sign::Beside, 2),
             // `setdefault("NAME", V)` and `("NAME", V)`.
             [b',', ..] if is_quoted => (Sign::Beside, 1),

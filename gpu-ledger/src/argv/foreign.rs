@@ -9,7 +9,8 @@ use super::names::Sort;
 
 /// de, es, fr, it, pt, nl, pl, cs, hu, sv, da, no, fi, tr and ru in Latin letters.
 const PASSWORDS: &str = "passwort kennwort losungswort geheimnis contrasena contrasenia contrasenya motdepasse senha wachtwoord haslo \
-    heslo jelszo losenord adgangskode passord salasana parola parol sifre pasahitza";
+    heslo jelszo losenord adgangskode passord salasana parola parol sifre pasahitza \
+    geheim secreto segredo segreto sekret hemlighet hemmelighet";
 /// The same of two words and more, and keys with what they open.
 const COMPOUNDS: &str = "motdepasse motpasse palabraclave palavrapasse parolachiave parolaacces geheimschluessel apischluessel \
     zugangsschluessel zugriffsschluessel privatschluessel privaterschluessel lizenzschluessel clavesecreta claveprivada \
@@ -48,6 +49,23 @@ const LETTERS: &[(&str, &str)] = &[
     ("SCHLÜSSEL", "schluessel"),
     ("clé", "cle"),
     ("secrète", "secrete"),
+    // What a word processor makes of two dashes and of one, and blanks that no shell parts words at.
+    ("—", "--"),
+    ("―", "--"),
+    ("–-", "--"),
+    ("-–", "--"),
+    ("––", "--"),
+    ("–", "--"),
+    ("－", "-"),
+    ("﹣", "-"),
+    ("−", "-"),
+    ("‐", "-"),
+    ("‑", "-"),
+    ("\u{a0}", " "),
+    ("\u{202f}", " "),
+    ("\u{2007}", " "),
+    ("\u{2009}", " "),
+    ("\u{3000}", " "),
 ];
 
 fn has(list: &str, word: &str) -> bool {

@@ -62,6 +62,7 @@ impl Sort {
                         || values::is_random(value)
                         || values::is_base64(value)
                         || values::is_tangled(value)
+                        || values::is_made(value) && !values::is_method(value)
                 }
                 Self::Pair => is_pair(value),
                 Self::Cut => {
@@ -175,6 +176,13 @@ const PLAIN: &str = "type name names user username users login id ids url uri ur
     email mail realm kind mode method scheme provider region alg algorithm expires expiry enabled version api apiversion \
     namespace server domain client clientid role roles scope scopes policy format env label labels description \
     mount field key ref from source account accountid project tenant tenantid username database db ttl";
+/// In what form it is, or what may be done with it: `secret_b64` (a number at the end is gone before), `tokenValue`.
+const FORMS: &str = "b base hex raw value val str string plain plaintext cleartext hash hashed enc encoded decoded encrypted \
+    write read rw ro";
+/// The same of many.
+const FORMS_OF_MANY: &str = "json yaml yml list map dict";
+/// Words that are written with digits for letters: `passw0rd`.
+const SPELLED: &str = "password passwd passwort passphrase secret token apikey";
 /// Longer names are looked at by their end.
 const NAME_MAX: usize = 96;
 /// More parts than this decide nothing.
@@ -203,7 +211,8 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         }
     }
     if !is_candidate(&compact) {
-        return None;
+        let is_spelled = compact.bytes().any(|byte| byte.is_ascii_digit()) && is_spelled(name);
+        return is_spelled.then_some(Sort::Made);
     }
     match compact.as_str() {
         "cookie" | "setcookie" => return Some(Sort::Cookie),
@@ -258,14 +267,51 @@ pub(super) fn sort(name: &[u8]) -> Option<Sort> {
         }
         "session" => Some(Sort::Session),
         "pk" | "sk" | "ak" => Some(Sort::Initials),
-        _ => {
-            let of_key = ["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
-            // Terraform's TF_TOKEN_app_terraform_io.
-            let of_host = compact.starts_with("tftoken");
-            let inside = of_host || of_key.iter().any(|key| compact.contains(key));
-            (inside && !parts.iter().any(|part| has(ABOUT, part))).then_some(Sort::Made)
-        }
+        _ => sort_by_inside(name, &compact, &parts),
     }
+}
+
+/// What kind of secret a name is for that has the word for it inside, and others behind it.
+fn sort_by_inside(name: &[u8], compact: &str, parts: &[String]) -> Option<Sort> {
+    const OF_KEY: &[&str] =
+        &["apikey", "secretkey", "accesskey", "password", "authtoken", "apitoken"];
+    let last = parts.last()?.as_str();
+    let before = parts.iter().rev().nth(1).map_or("", String::as_str);
+    // Terraform's TF_TOKEN_app_terraform_io.
+    let has_key = compact.starts_with("tftoken") || OF_KEY.iter().any(|key| compact.contains(key));
+    let is_inside = has_key && !parts.iter().any(|part| has(ABOUT, part));
+    // The header itself, where it is no name of one.
+    let is_header = last == "header" && matches!(before, "auth" | "authorization");
+    let is_form = || has(FORMS, last) && sort(without(name, last)).is_some_and(is_value);
+    (is_inside || is_header || is_form() || is_spelled(name)).then_some(Sort::Made)
+}
+
+/// Whether one value alone is a secret of this kind.
+const fn is_value(sort: Sort) -> bool {
+    !matches!(sort, Sort::Cookie | Sort::Cookies | Sort::Session | Sort::Pair | Sort::Code)
+}
+
+/// A name before its last part.
+fn without<'a>(name: &'a [u8], last: &str) -> &'a [u8] {
+    let end = name.iter().rposition(u8::is_ascii_alphanumeric).map_or(0, |at| at.saturating_add(1));
+    name.get(..end.saturating_sub(last.len())).unwrap_or_default()
+}
+
+/// Whether a part of it is such a word with digits for some of its letters.
+fn is_spelled(name: &[u8]) -> bool {
+    let letter = |digit: char| match digit {
+        '0' => 'o',
+        '1' => 'i',
+        '3' => 'e',
+        '4' => 'a',
+        '5' => 's',
+        '7' => 't',
+        other => other,
+    };
+    parts(name).iter().any(|part| {
+        part.bytes().any(|byte| byte.is_ascii_digit())
+            && has(SPELLED, &part.chars().map(letter).collect::<String>())
+    })
 }
 
 /// The same of an option: `--key V` and `--hf V` mean something that `key` in a text does not.
@@ -289,6 +335,7 @@ pub(super) fn sort_of_many(name: &[u8]) -> Option<Sort> {
         "auths" => Some(Sort::Login),
         // Of a Secret of Kubernetes.
         "data" => (before == "string").then_some(Sort::Token),
+        _ if has(FORMS_OF_MANY, last) => sort(without(name, last)),
         _ => None,
     })
 }

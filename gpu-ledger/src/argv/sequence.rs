@@ -137,6 +137,11 @@ fn apart<'a>(
     mut value: impl FnMut(&Piece<'a>) -> bool,
 ) -> usize {
     let is_program = |piece: &Piece<'_>| values::is_path(piece.text) || values::is_file(piece.text);
+    let is_key = |word: &[u8]| {
+        values::is_tangled(word)
+            || values::is_unlike_names(word)
+            || values::is_random(word) && !word.contains(&b'-')
+    };
     if !sign.is_empty() {
         let is_value = if is_bare {
             values::is_made(next.text) && next.text.len() >= BARE_MIN
@@ -148,6 +153,8 @@ fn apart<'a>(
     let (secret, words) = match (next.text, after) {
         (b"=" | b":" | b":=", Some(after)) => (*after, 3),
         (b"--", Some(after)) if !is_bare && !is_program(after) => (*after, 3),
+        // `--password '' V`: what stands there may be a program's own word as well.
+        (b"", Some(after)) if !is_bare && is_key(after.text) => (*after, 3),
         ([b'=', _, ..], _) if !next.text.starts_with(b"==") => {
             (next.part(&(1..next.text.len())), 2)
         }

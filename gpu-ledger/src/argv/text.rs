@@ -31,6 +31,9 @@ pub(super) fn whole(piece: &Piece<'_>, in_text: bool, marks: &mut Marks) -> bool
             }
             after.saturating_add(blanks)
         }
+        // `--password,V`, `--password->V`: where it can be no other option, and no word of a usage.
+        Some(b',' | b';' | b'|' | b'/') if dashes == 2 && values::is_made(rest) => after,
+        Some(b'>') if dashes == 2 && word.ends_with(b"-") && values::is_made(rest) => after,
         _ => return false,
     };
     let value = value..text.len();

@@ -126,6 +126,10 @@ const FORMS: &[(Of, usize, &[&str])] = &[
     (Of::Hex, 40, &["sk_", "sqp_", "squ_", "sqa_"]),
     (Of::Base64, 20, &["fm1_", "fm2_", "fo1_"]),
     (Of::Url, 30, &["SWMTKN-1-"]),
+    // 1Password's service accounts (gitleaks, rule 1password-service-account-token).
+    (Of::Base64, 30, &["ops_eyJ"]),
+    // developers.cloudflare.com, "Token formats": 40 characters and a checksum.
+    (Of::Plain, 40, &["cfk_", "cfut_", "cfat_"]),
     (Of::Upper, 40, &["AGE-SECRET-KEY-1"]),
     (Of::Url, 10, &["tskey-auth-", "tskey-api-", "tskey-client-"]),
     (Of::Plain, 12, &["LTAI"]),

@@ -264,6 +264,20 @@ fn is_algorithm(value: &[u8]) -> bool {
     value.len() <= NAME_MAX && BEGINNINGS.iter().any(begins)
 }
 
+/// Whether it names how somebody proves who they are, or where, and not what with: `oauth2`, `scram-sha-256`.
+pub(super) fn is_method(value: &[u8]) -> bool {
+    const BEGINNINGS: &[&str] = &[
+        "oauth", "openid", "oidc", "saml", "ldap", "krb", "kerberos", "ntlm", "scram", "digest",
+        "basic", "bearer", "tls", "mtls", "ssl", "x509", "sigv", "aws", "sasl", "cram", "jwt",
+        "http", "pam", "rs256", "es256", "hs256", "gssapi", "spnego", "radius", "trust", "plain",
+    ];
+    let begins = |name: &&str| {
+        value.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    value.iter().any(|byte| matches!(byte, b'/' | b':' | b'.' | b'@'))
+        || BEGINNINGS.iter().any(begins)
+}
+
 /// Whether it is a session that may be gone on with by whoever has it, and no name or number of one.
 pub(super) fn is_session(value: &[u8]) -> bool {
     /// A number without its dashes.
