@@ -8,7 +8,9 @@
 //! apostrophe: a leading one is never part of the name. Columns of numbers never are led, and a bare form leaves
 //! everything as it is.
 
-use super::report::{Account, MemoryLine, NoDriverRow, Open, Report, Settled, Unattributed};
+use super::report::{
+    Account, MemoryHeld, MemoryLine, NoDriverRow, Open, Report, Settled, Unattributed,
+};
 use crate::escape::printable;
 use crate::unit::GpuUuid;
 use crate::unknown::NamelessReason;
@@ -104,7 +106,7 @@ fn write_lines(
         writer.write_record(account(line, is_raw))?;
     }
     for line in &report.unattributed {
-        writer.write_record(unattributed(line, &report.memory.lines))?;
+        writer.write_record(unattributed(line, &report.memory))?;
     }
     // Whoever was seen to hold memory, and nothing else.
     let has_row = |line: &MemoryLine| match line.nameless {
@@ -118,7 +120,7 @@ fn write_lines(
         put(&mut row, "reason", or_unknown(line.nameless));
         put(&mut row, "classified", or_unknown(line.classified));
         put(&mut row, "named_by", or_unknown(line.named_by));
-        put_memory(&mut row, line);
+        put_memory(&mut row, &report.memory, line);
         writer.write_record(row)?;
     }
     for line in &report.disputed {
@@ -138,9 +140,10 @@ fn is_of(line: &MemoryLine, gpu: &GpuUuid, reason: NamelessReason) -> bool {
     line.nameless == Some(reason) && line.gpu_uuid == *gpu
 }
 
-fn put_memory(row: &mut [String], line: &MemoryLine) {
+fn put_memory(row: &mut [String], memory: &MemoryHeld, line: &MemoryLine) {
     put(row, "memory_held_byte_ms", or_unknown(line.byte_ms.as_ref()));
-    put(row, "memory_unknown_ms", line.of.unknown_ms().to_string());
+    let unknown = memory.is_told().then(|| line.of.unknown_ms());
+    put(row, "memory_unknown_ms", or_unknown(unknown));
 }
 
 fn empty_row() -> Vec<String> {
@@ -186,11 +189,11 @@ fn account(line: &Account, is_raw: bool) -> Vec<String> {
         put(&mut row, column, or_unknown(number));
     }
     put(&mut row, "memory_held_byte_ms", or_unknown(line.memory_held_byte_ms.as_ref()));
-    put(&mut row, "memory_unknown_ms", line.memory_unknown_ms.0.to_string());
+    put(&mut row, "memory_unknown_ms", or_unknown(line.memory_unknown_ms.map(|ms| ms.0)));
     row
 }
 
-fn unattributed(line: &Unattributed, memory: &[MemoryLine]) -> Vec<String> {
+fn unattributed(line: &Unattributed, memory: &MemoryHeld) -> Vec<String> {
     let mut row = empty_row();
     put(&mut row, "line", "unattributed".to_owned());
     put(&mut row, "gpu_uuid", line.gpu_uuid.to_string());
@@ -199,8 +202,9 @@ fn unattributed(line: &Unattributed, memory: &[MemoryLine]) -> Vec<String> {
     put(&mut row, "held_ms", line.held_ms.0.to_string());
     put(&mut row, "span_ms_total", line.span_ms_total.0.to_string());
     put(&mut row, "share_ms", or_unknown(line.share_ms.map(|ms| ms.0)));
-    if let Some(memory) = memory.iter().find(|one| is_of(one, &line.gpu_uuid, line.reason)) {
-        put_memory(&mut row, memory);
+    let is_its = |one: &&MemoryLine| is_of(one, &line.gpu_uuid, line.reason);
+    if let Some(of_line) = memory.lines.iter().find(is_its) {
+        put_memory(&mut row, memory, of_line);
     }
     row
 }

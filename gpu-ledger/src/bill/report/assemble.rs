@@ -401,6 +401,10 @@ fn accounts(
     found: &Found,
     (shares, users): (&Shares, &BTreeMap<u32, String>),
 ) -> Vec<Account> {
+    let is_told = cut
+        .gpus
+        .iter()
+        .all(|gpu| (gpu.memory.uncovered, gpu.memory.pending) == (Ms::ZERO, Ms::ZERO));
     let lines = bill.accounts.iter().filter_map(|line| {
         let name = cut.line(line.account)?;
         let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
@@ -433,7 +437,7 @@ fn accounts(
             max_memory_bytes: sampled.peak(),
             memory_held_gib_s: memory.and_then(|held| u64::try_from(held.gib_s().0).ok()),
             memory_held_byte_ms: memory.map(|held| held.0.to_string()),
-            memory_unknown_ms: Ms(of_memory.unknown_ms()),
+            memory_unknown_ms: is_told.then(|| Ms(of_memory.unknown_ms())),
         })
     });
     let mut lines: Vec<Account> = lines.collect();

@@ -6,7 +6,7 @@ use super::UNATTRIBUTED;
 use super::coverage::moment;
 use crate::bill::ledger::{Cut, CutGpu, CutMemory, MemoryOf};
 use crate::bill::{BillError, By, LineKey};
-use crate::memory::{ByteMs, SLOT_MS};
+use crate::memory::{ByteMs, Device, SLOT_MS};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
 use crate::settlement::NamedBy;
@@ -39,12 +39,12 @@ pub struct MemoryGpu {
     pub samples: u64,
     /// The greatest age of any that counts.
     pub age_max_ms: Option<Length>,
-    /// Memory in use, where it is known.
-    pub used_byte_ms: String,
+    /// Memory in use, where it is known; null, as the next two, where it is at no moment.
+    pub used_byte_ms: Option<String>,
     /// Of that, what no process of the driver's list explains: its own, and what it does not tell.
-    pub unattributed_byte_ms: String,
+    pub unattributed_byte_ms: Option<String>,
     /// What the list said beyond what was in use.
-    pub excess_byte_ms: String,
+    pub excess_byte_ms: Option<String>,
     /// What holders held that had no line of their own; null where every one had.
     pub beyond_byte_ms: Option<String>,
     /// Of the period, known.
@@ -63,18 +63,12 @@ pub struct MemoryGpu {
     pub uncovered_ms: Ms,
     /// Up to when memory is known (RFC 3339); null where it is not.
     pub known_until: Option<String>,
-    /// What is in use, for people.
+    /// What is in use and what no process explains, for people.
     #[serde(skip)]
-    pub used: ByteMs,
-    /// What no process explains, for people.
-    #[serde(skip)]
-    pub unattributed: ByteMs,
+    pub device: Option<Device>,
     /// What holders without a line held, for people.
     #[serde(skip)]
     pub beyond: Option<ByteMs>,
-    /// Beyond what is in use, for people.
-    #[serde(skip)]
-    pub excess: ByteMs,
 }
 
 /// Why hours are void.
@@ -146,6 +140,13 @@ pub struct MemoryProcess {
 }
 
 impl MemoryHeld {
+    /// Whether every moment of the period is either known or told with its holders: what was not sampled has none.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        let is_told = |gpu: &MemoryGpu| gpu.uncovered_ms == Ms::ZERO && gpu.pending_ms == Ms::ZERO;
+        self.gpus.iter().all(is_told)
+    }
+
     /// Whether any sample was entered that bears on the period.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
@@ -187,6 +188,8 @@ pub(super) fn memory(cut: &Cut<'_>, by: By) -> Result<MemoryHeld, BillError> {
 fn of_gpu(gpu: &CutGpu<'_>) -> MemoryGpu {
     let memory: &CutMemory = &gpu.memory;
     let text = |of: ByteMs| of.0.to_string();
+    let is_known = memory.covered > Ms::ZERO;
+    let device = is_known.then_some(memory.device);
     let beyond = memory.beyond.map(|beyond| beyond.held.memory);
     MemoryGpu {
         gpu_uuid: gpu.sight.gpu.clone(),
@@ -194,9 +197,9 @@ fn of_gpu(gpu: &CutGpu<'_>) -> MemoryGpu {
         cap_ms: memory.pace.map(|pace| pace.cap),
         samples: memory.samples,
         age_max_ms: memory.age_max_ms,
-        used_byte_ms: text(memory.device.used),
-        unattributed_byte_ms: text(memory.device.unattributed),
-        excess_byte_ms: text(memory.device.excess),
+        used_byte_ms: device.map(|device| text(device.used)),
+        unattributed_byte_ms: device.map(|device| text(device.unattributed)),
+        excess_byte_ms: device.map(|device| text(device.excess)),
         beyond_byte_ms: beyond.map(text),
         covered_ms: memory.covered,
         void_ms: memory.void,
@@ -210,10 +213,8 @@ fn of_gpu(gpu: &CutGpu<'_>) -> MemoryGpu {
         pending_ms: memory.pending,
         uncovered_ms: memory.uncovered,
         known_until: memory.known_until_ms.map(moment),
-        used: memory.device.used,
-        unattributed: memory.device.unattributed,
+        device,
         beyond,
-        excess: memory.device.excess,
     }
 }
 

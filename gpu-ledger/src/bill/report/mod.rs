@@ -235,8 +235,9 @@ pub struct Account {
     /// The same in bytes × milliseconds, as text: more than 64 bits.
     pub memory_held_byte_ms: Option<String>,
     /// The time that its processes were listed without a figure: in void hours, in quarters that the period cuts,
-    /// where the driver did not say. What was not sampled at all is in `memory.gpus`.
-    pub memory_unknown_ms: Ms,
+    /// where the driver did not say. Null where some of the period was not sampled, or is not entered yet: how much of
+    /// that it held memory nobody knows; `memory.gpus` has its size.
+    pub memory_unknown_ms: Option<Ms>,
 }
 
 /// One reason's line.

@@ -10,7 +10,10 @@ use crate::unit::Ms;
 
 /// Nothing where nobody sampled it: that has a line of its own.
 pub(super) fn write_memory(page: &mut String, report: &Report) -> fmt::Result {
-    for gpu in report.memory.gpus.iter().filter(|gpu| gpu.period_ms.is_some()) {
+    if !report.memory.is_sampled() {
+        return Ok(());
+    }
+    for gpu in &report.memory.gpus {
         write_gpu(page, report, gpu)?;
     }
     Ok(())
@@ -38,17 +41,20 @@ fn write_gpu(page: &mut String, report: &Report, gpu: &MemoryGpu) -> fmt::Result
     }
     write_more(page, lines.len())?;
     let is_part = report.left_out.as_ref().is_some_and(|left| left.accounts > 0);
-    let mut sum = |name: &str, memory: ByteMs| {
-        writeln!(page, "  {name:WIDE_NAME_WIDTH$} {:>20}", memory.to_string())
+    let mut sum = |name: &str, memory: Option<ByteMs>| {
+        let memory = memory.map_or("UNKNOWN".to_owned(), |memory| memory.to_string());
+        writeln!(page, "  {name:WIDE_NAME_WIDTH$} {memory:>20}")
     };
+    let device = gpu.device;
     if let Some(beyond) = gpu.beyond {
-        sum("holders without a line", beyond)?;
+        sum("holders without a line", Some(beyond))?;
     }
-    sum("of no process", gpu.unattributed)?;
-    if gpu.excess > ByteMs::default() {
-        sum("- listed beyond what is used", gpu.excess)?;
+    sum("of no process", device.map(|device| device.unattributed))?;
+    let excess = device.map(|device| device.excess);
+    if excess.is_some_and(|excess| excess > ByteMs::default()) {
+        sum("- listed beyond what is used", excess)?;
     }
-    sum(if is_part { "used by all" } else { "= used" }, gpu.used)?;
+    sum(if is_part { "used by all" } else { "= used" }, device.map(|device| device.used))?;
     write_wrapped(page, &sizes(report, gpu))
 }
 

@@ -290,7 +290,11 @@ fn write_sampled(page: &mut String, report: &Report) -> fmt::Result {
     if report.memory.is_sampled() {
         return Ok(());
     }
-    writeln!(page, "  memory held over time: UNKNOWN, no recorder sampled it")
+    write_wrapped(
+        page,
+        "memory held over time: UNKNOWN, nothing of it is entered: it was not sampled, or the first quarter of an hour \
+         is not over",
+    )
 }
 
 /// The busy range in percent of the time held.
