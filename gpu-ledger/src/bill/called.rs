@@ -14,7 +14,7 @@ use super::table::cell_of;
 use crate::attribution::{SHORT_ID_DIGITS, id_within, with_short_id};
 use crate::calling::listed;
 use crate::escape::{printable, unescape};
-use crate::place::{CONTAINER, Runtime, Scheduler};
+use crate::place::{Scheduler, container_kinds};
 use crate::rendering::CUT;
 use crate::settlement::{Ground, NamedBy, unmarked};
 use crate::unknown::{DisputeReason, NamelessReason};
@@ -187,11 +187,10 @@ fn is_cut(name: &str, begin: &str) -> bool {
 /// `web (3f2a9c0d1e4b…)` and of `docker 3f2a9c0d1e4b…`, `train-0` of `lab/train-0`.
 fn is_part(name: &str, word: &str) -> bool {
     let name = unmarked(name).map_or(name, |(title, _)| title);
-    let runtimes = Runtime::ALL.iter().map(|runtime| runtime.as_str()).chain([CONTAINER]);
     let behind =
-        Scheduler::ALL.iter().map(|scheduler| scheduler.as_str()).chain(runtimes).any(|kind| {
-            name.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' ')) == Some(word)
-        });
+        Scheduler::ALL.iter().map(|scheduler| scheduler.as_str()).chain(container_kinds()).any(
+            |kind| name.strip_prefix(kind).and_then(|rest| rest.strip_prefix(' ')) == Some(word),
+        );
     // What stands behind a unit's name is whose manager it is of.
     let of_container = name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
     let of_container = of_container.filter(|(_, id)| !is_owner(id));
@@ -214,9 +213,9 @@ const fn has_parts(named_by: NamedBy) -> bool {
 ///
 /// [`Place::inner_owner`]: crate::place::Place::inner_owner
 fn is_owner(text: &str) -> bool {
-    let mut kinds = Runtime::ALL.iter().map(|one| one.as_str()).chain([CONTAINER]);
     let is_named = |rest: &str| rest.starts_with(' ');
-    text.starts_with("user@") || kinds.any(|kind| text.strip_prefix(kind).is_some_and(is_named))
+    text.starts_with("user@")
+        || container_kinds().any(|kind| text.strip_prefix(kind).is_some_and(is_named))
 }
 
 /// Whether a word is the name with the id of a container in it cut, as runtimes and pages show it.

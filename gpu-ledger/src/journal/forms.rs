@@ -33,6 +33,7 @@ canonical_word! {
     Flag: "flag",
     UnknownReason: "reason of an unknown",
     VoidReason: "reason of a void",
+    Ground: "what names an account",
 }
 
 /// Lists that are closed too, and have their words here.
@@ -72,15 +73,6 @@ canonical_enum! {
         Exe = "exe",
         Redacted = "redacted",
         Full = "full",
-    }
-    Ground: "what names an account" {
-        Job = "job",
-        Pod = "pod",
-        Container = "container",
-        Desktop = "desktop",
-        Unit = "unit",
-        Scheduler = "scheduler",
-        Program = "program",
     }
     Fit: "fit" {
         Contains = "contains",

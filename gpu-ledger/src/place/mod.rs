@@ -57,6 +57,11 @@ pub struct Container {
 /// What a container is called whose runtime the path does not tell.
 pub const CONTAINER: &str = "container";
 
+/// What stands before a container's id where it has no name: its runtime's word, or [`CONTAINER`].
+pub fn container_kinds() -> impl Iterator<Item = &'static str> {
+    Runtime::ALL.into_iter().map(Runtime::as_str).chain([CONTAINER])
+}
+
 /// What runs containers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Runtime {

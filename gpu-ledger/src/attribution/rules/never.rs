@@ -6,7 +6,7 @@ use super::key::{Field, Key, SYSTEM};
 use crate::attribution::labels::bounded;
 use crate::calling::no_gpu_name;
 use crate::escape::escape_bounded;
-use crate::place::{CONTAINER, Runtime, Scheduler};
+use crate::place::{Scheduler, container_kinds};
 
 /// Characters shown of a text.
 const CHARS_MAX: usize = 120;
@@ -50,7 +50,7 @@ pub(super) fn why_never(key: &Key, text: &str) -> Option<String> {
             Some("has no slash before it; leave that out".to_owned())
         }
         Field::Container => {
-            let runtimes = Runtime::ALL.map(Runtime::as_str).into_iter().chain(["container"]);
+            let runtimes = container_kinds();
             of_title(text, runtimes)
                 .map(|id| format!("is the name or the id alone; write \"{id}\""))
         }
@@ -95,8 +95,7 @@ fn is_any(text: &str, endings: &[&str]) -> bool {
 fn is_owner(text: &str) -> bool {
     let is_system = |text: &str| {
         let (word, name) = text.split_once(' ').unwrap_or((text, ""));
-        let mut kinds = Runtime::ALL.iter().map(|one| one.as_str()).chain([CONTAINER]);
-        !name.is_empty() && kinds.any(|kind| kind == word)
+        !name.is_empty() && container_kinds().any(|kind| kind == word)
     };
     match text.rsplit_once(" of ") {
         Some((system, user)) => is_system(system) && is_user(user),

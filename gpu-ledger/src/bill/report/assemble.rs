@@ -10,8 +10,8 @@ use super::lifetimes::{Class, Classes};
 use super::memory;
 use super::priced;
 use super::{
-    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, NoDriverRow, Open, PeriodLine,
-    Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
+    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, MemoryHeld, NoDriverRow, Open,
+    PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which, counts};
 use crate::bill::on_gpu::split_by_process;
@@ -91,6 +91,7 @@ pub fn report(
     }
     let found = Found::of(&cut, &bill, period);
     let shares = shares(&bill, ask.share, &found, &cut)?;
+    let memory_held = memory::memory(&cut, ask.by)?;
     let mut report = Report {
         format: FORMAT,
         version: VERSION,
@@ -111,7 +112,7 @@ pub fn report(
             .zip(&bill.gpus)
             .map(|(gpu, line)| statement(&cut, gpu, line))
             .collect(),
-        accounts: accounts(&cut, &bill, &found, (&shares, &outside.users)),
+        accounts: accounts(&cut, &bill, &found, &memory_held, (&shares, &outside.users)),
         unattributed: unattributed(&bill, &shares),
         open: Vec::new(),
         unknown: Vec::new(),
@@ -122,7 +123,7 @@ pub fn report(
         settlements_total: bill.settlements_total,
         span_ms_total: bill.span_ms_total,
         undivided_ms: shares.undivided,
-        memory: memory::memory(&cut, ask.by)?,
+        memory: memory_held,
         priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
@@ -399,12 +400,9 @@ fn accounts(
     cut: &Cut<'_>,
     bill: &Bill<LineKey>,
     found: &Found,
+    memory_held: &MemoryHeld,
     (shares, users): (&Shares, &BTreeMap<u32, String>),
 ) -> Vec<Account> {
-    let is_told = cut
-        .gpus
-        .iter()
-        .all(|gpu| (gpu.memory.uncovered, gpu.memory.pending) == (Ms::ZERO, Ms::ZERO));
     let lines = bill.accounts.iter().filter_map(|line| {
         let name = cut.line(line.account)?;
         let sampled = found.by_line.get(&line.account).copied().unwrap_or_default();
@@ -437,7 +435,7 @@ fn accounts(
             max_memory_bytes: sampled.peak(),
             memory_held_gib_s: memory.and_then(|held| u64::try_from(held.gib_s().0).ok()),
             memory_held_byte_ms: memory.map(|held| held.0.to_string()),
-            memory_unknown_ms: is_told.then(|| Ms(of_memory.unknown_ms())),
+            memory_unknown_ms: memory_held.is_told().then(|| Ms(of_memory.unknown_ms())),
         })
     });
     let mut lines: Vec<Account> = lines.collect();
