@@ -57,6 +57,14 @@ pub struct Admitted<'batch> {
 }
 
 impl Admitted<'_> {
+    /// Of both together.
+    pub(super) fn verdict(&self) -> Verdict {
+        let mut backend = [self.backend_a, self.backend_b].concat();
+        backend.sort_unstable();
+        backend.dedup();
+        Verdict { backend, data: Vec::new() }
+    }
+
     /// The proofs with which the statistics of A and of B are folded.
     #[must_use]
     pub const fn sound(&self) -> (Sound, Sound) {

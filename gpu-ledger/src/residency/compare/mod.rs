@@ -302,7 +302,11 @@ pub fn compare(
         unpaired_a: paired.unpaired_a,
         unpaired_b: paired.unpaired_b,
         rows,
-        claims: Claims::of_valid(&worst, admitted.a.settings.cap.max(admitted.b.settings.cap)),
+        claims: Claims::of(
+            &admitted.verdict(),
+            &worst,
+            admitted.a.settings.cap.max(admitted.b.settings.cap),
+        ),
         cost: worst.cost,
     })
 }

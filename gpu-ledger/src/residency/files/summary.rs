@@ -141,7 +141,7 @@ impl Summary {
             backend_verdict: verdict.backend_verdict(),
             data_verdict: verdict.data_verdict(),
             accepted: verdict.accepted(),
-            claims: claims_of(manifest, iterations, verdict.accepted()),
+            claims: claims_of(manifest, iterations, Some(&verdict)),
             backend_reasons: verdict.backend,
             void_reasons: verdict.data,
             sha256: hashes(iterations),
@@ -191,13 +191,16 @@ fn hashes(iterations: &[Iteration]) -> BTreeMap<String, String> {
     iterations.iter().flat_map(files).collect()
 }
 
-/// What a batch proves, with the figures of its windows; one that is not accepted, nothing.
+/// What a batch proves, with the figures of its windows. `None`: it is not as it was recorded.
 pub(super) fn claims_of(
     manifest: &Manifest,
     iterations: &[Iteration],
-    is_accepted: bool,
+    verdict: Option<&Verdict>,
 ) -> Claims {
     let derived = iterations.iter().filter_map(|iteration| iteration.derived.as_ref());
     let (worst, cap) = (Extremes::of(derived.map(|one| &one.figures)), manifest.settings.cap);
-    if is_accepted { Claims::of_valid(&worst, cap) } else { Claims::of_void(&worst, cap) }
+    match verdict {
+        Some(verdict) => Claims::of(verdict, &worst, cap),
+        None => Claims::of_altered(&worst, cap),
+    }
 }

@@ -217,9 +217,7 @@ impl<'batch> Methods<'batch> {
     fn limits(&self) -> String {
         let worst = self.extremes();
         let cap = self.facts.settings.cap;
-        let claims = Claims::of_valid(&worst, cap);
-        let (proves, not) = (claims.proves.join("; "), claims.does_not_prove.join("; "));
-        format!("What this proves: {proves}. What it does not: {not}.")
+        Claims::of(self.verdict, &worst, cap).paragraph()
     }
 }
 

@@ -71,11 +71,6 @@ fn source(picture: &Picture<'_>) -> [String; 4] {
 
 /// No wider than what was measured in this iteration.
 fn claims(picture: &Picture<'_>, worst: &Extremes) -> String {
-    if !picture.facts.verdict.accepted() {
-        return "This shows what was recorded and proves nothing: no number of it may be used."
-            .to_owned();
-    }
-    let claims = Claims::of_valid(worst, picture.facts.batch.settings.cap);
-    let (proves, not) = (claims.proves.join("; "), claims.does_not_prove.join("; "));
-    format!("Proves: {proves}. Does not prove: {not}.")
+    let cap = picture.facts.batch.settings.cap;
+    Claims::of(&picture.facts.verdict, worst, cap).paragraph()
 }

@@ -82,12 +82,7 @@ impl Shown<'_> {
     }
 
     fn claims(&self) -> Claims {
-        let (extremes, cap) = (self.extremes(), self.facts.settings.cap);
-        if self.is_valid() {
-            Claims::of_valid(&extremes, cap)
-        } else {
-            Claims::of_void(&extremes, cap)
-        }
+        Claims::of(self.verdict, &self.extremes(), self.facts.settings.cap)
     }
 
     fn recorded(&self, page: &mut Page) {

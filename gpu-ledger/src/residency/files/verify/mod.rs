@@ -287,7 +287,8 @@ impl Verifier<'_> {
         let as_recorded =
             if self.findings.is_empty() { has_sums.then_some(true) } else { Some(false) };
         let accepted = verdict.accepted() && as_recorded == Some(true);
-        let claims = manifest.map(|manifest| claims_of(manifest, iterations, accepted));
+        let unaltered = (as_recorded != Some(false)).then_some(&verdict);
+        let claims = manifest.map(|manifest| claims_of(manifest, iterations, unaltered));
         VerifyReport {
             folder: self.folder.to_path_buf(),
             batch_id: manifest.map(|manifest| manifest.batch_id.clone()),
