@@ -38,6 +38,7 @@ pub mod pages;
 pub mod plot;
 pub mod probe;
 pub mod reading;
+pub mod reasons;
 pub mod recorder;
 pub mod sample;
 pub mod schedule;

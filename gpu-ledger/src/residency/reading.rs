@@ -98,6 +98,18 @@ impl Read {
         self.iterations.iter().map(|iteration| &iteration.derived.figures).collect()
     }
 
+    /// What its phases are called, each once, in the order they came.
+    #[must_use]
+    pub fn phase_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for (_, name) in &self.marks {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
     /// The worst of them.
     #[must_use]
     pub fn extremes(&self) -> Extremes {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::EXIT_STATUS;
-use crate::cli::{STATUS_FAILED, print};
+use crate::cli::{STATUS_FAILED, Usage, print};
 use crate::output::complain;
 use crate::rendering::json;
 use crate::residency::compare::{Across, Observation, Options, Side, admit, compare};
 use crate::residency::facts::Extremes;
-use crate::residency::methods::Methods as Paragraph;
+use crate::residency::methods::{Methods as Paragraph, Window};
 use crate::residency::reading::Read;
-use crate::residency::show::{Iteration, Shown};
+use crate::residency::show::{Detail, Iteration, Shown};
 use crate::residency::statistics::Sound;
 use crate::residency::statistics::bootstrap::SEED;
 use crate::residency::statistics::window::{IterationStatistics, Thresholds};
@@ -27,6 +27,15 @@ pub(super) struct Show {
     /// The batch
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// Print everything: each iteration with its phases and processes, each call's cost
+    #[arg(long, conflicts_with_all = ["iteration", "json"])]
+    all: bool,
+    /// Print everything of this iteration
+    #[arg(long, value_name = "N")]
+    iteration: Option<u64>,
+    /// One JSON object (format gpu-ledger-residency-batch) instead of text
+    #[arg(long)]
+    json: bool,
     /// Of the bootstrap over iterations
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
@@ -41,6 +50,20 @@ pub(super) struct Show {
 impl Show {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         let read = Read::of(&self.folder)?;
+        let detail = match (self.iteration, self.all) {
+            (Some(number), _) if !read.iterations.iter().any(|one| one.number == number) => {
+                let numbers = read.iterations.iter().map(|one| one.number);
+                return Err(Usage(format!(
+                    "there is no iteration {number}: the batch has {} of them, from {} on",
+                    read.iterations.len(),
+                    numbers.min().unwrap_or(1)
+                ))
+                .into());
+            }
+            (Some(number), _) => Detail::Iteration(number),
+            (None, true) => Detail::All,
+            (None, false) => Detail::Brief,
+        };
         let thresholds = Thresholds {
             memory_bytes: self.memory_above,
             utilization_percent: self.utilization_above,
@@ -62,7 +85,8 @@ impl Show {
             })
             .collect();
         let (facts, verdict) = (&read.facts, &read.verdict);
-        print(&Shown { facts, verdict, iterations: &iterations, seed: self.seed }.page())?;
+        let shown = Shown { facts, verdict, iterations: &iterations, seed: self.seed, detail };
+        print(&if self.json { json(&shown.json())? } else { shown.page() })?;
         Ok(verdict.exit_status())
     }
 }
@@ -90,8 +114,13 @@ pub(super) struct Methods {
 impl Methods {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         let read = Read::of(&self.folder)?;
-        let figures = read.figures();
-        let paragraph = match Paragraph::new(&read.facts, &read.verdict, &figures, SEED) {
+        let windows: Vec<Window<'_>> = read
+            .iterations
+            .iter()
+            .map(|one| Window { labels: &one.labels, figures: &one.derived.figures })
+            .collect();
+        let phases = read.phase_names();
+        let paragraph = match Paragraph::new(&read.facts, &read.verdict, &windows, &phases, SEED) {
             Ok(paragraph) => paragraph,
             Err(void) => {
                 complain(&void.to_string());

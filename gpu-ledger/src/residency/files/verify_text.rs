@@ -27,6 +27,9 @@ impl fmt::Display for VerifyReport {
             writeln!(f, "  {}", escape(note.as_bytes()))?;
         }
         self.iterations.iter().try_for_each(|iteration| line(f, iteration))?;
+        for explained in &self.explained {
+            writeln!(f, "  {explained}")?;
+        }
         if let Some(claims) = &self.claims {
             write!(f, "{claims}")?;
         }

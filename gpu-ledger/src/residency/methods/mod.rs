@@ -10,9 +10,12 @@ mod tests;
 
 use super::claims::Claims;
 use super::compare::gate;
-use super::facts::{BatchFacts, CallCost, Cost, Extremes, names, percent_of_ppm, said, watts};
+use super::facts::{
+    BatchFacts, CallCost, Cost, Extremes, Labels, names, percent_of_ppm, said, watts,
+};
 use super::moment::Length;
 use super::pages::Page;
+use super::reasons::VERIFIES;
 use super::sample::FieldName;
 use super::settings::AgeGate;
 use super::statistics::bootstrap::{DRAWS, N_MIN};
@@ -26,20 +29,31 @@ use crate::escape::escape;
 pub struct Methods<'batch> {
     facts: &'batch BatchFacts,
     verdict: &'batch Verdict,
-    figures: &'batch [&'batch Figures],
+    windows: &'batch [Window<'batch>],
+    phases: &'batch [String],
     seed: u64,
 }
 
+/// An iteration that the paragraph speaks of.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'batch> {
+    /// What it is of.
+    pub labels: &'batch Labels,
+    /// Its figures.
+    pub figures: &'batch Figures,
+}
+
 impl<'batch> Methods<'batch> {
-    /// Of a batch that is valid, with the figures of all its iterations.
+    /// Of a batch that is valid, with all its iterations and the names of its phases.
     pub fn new(
         facts: &'batch BatchFacts,
         verdict: &'batch Verdict,
-        figures: &'batch [&'batch Figures],
+        windows: &'batch [Window<'batch>],
+        phases: &'batch [String],
         seed: u64,
     ) -> Result<Self, VoidBatch> {
         Sound::of_batch(verdict)?;
-        Ok(Self { facts, verdict, figures, seed })
+        Ok(Self { facts, verdict, windows, phases, seed })
     }
 
     /// As text, 80 columns wide: the paragraph and the facts.
@@ -89,23 +103,47 @@ impl<'batch> Methods<'batch> {
             ("duty cycle", percent_of_ppm(worst.cost.probe_duty_cycle_ppm)),
             ("own CPU", format!("{} of a core", percent_of_ppm(worst.cost.recorder_cpu_ppm))),
             ("harness", if facts.harness_verified { "verified" } else { "unverified" }.to_owned()),
-            ("n", self.figures.len().to_string()),
+            ("command", facts.command.as_deref().map_or_else(|| "none".to_owned(), shown)),
+            ("configs", labelled(self.windows, |labels| labels.config.as_deref())),
+            ("contexts", labelled(self.windows, |labels| labels.context.as_deref())),
+            ("rounds", labelled(self.windows, |labels| labels.round.as_deref())),
+            ("phases", self.phases()),
+            ("n", self.windows.len().to_string()),
         ]
     }
 
+    fn phases(&self) -> String {
+        if self.phases.is_empty() {
+            return "none".to_owned();
+        }
+        self.phases.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &'batch Figures> + use<'batch> {
+        self.windows.iter().map(|window| window.figures)
+    }
+
     fn extremes(&self) -> Extremes {
-        Extremes::of(self.figures.iter().copied())
+        Extremes::of(self.figures())
     }
 
     /// One paragraph without a line break.
     #[must_use]
     pub fn paragraph(&self) -> String {
         let warnings = self.warnings();
-        [warnings, self.measured(), self.aged(), self.went(), self.reckoned(), self.limits()]
-            .into_iter()
-            .filter(|sentences| !sentences.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ")
+        [
+            warnings,
+            self.measured(),
+            self.of(),
+            self.aged(),
+            self.went(),
+            self.reckoned(),
+            self.limits(),
+        ]
+        .into_iter()
+        .filter(|sentences| !sentences.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
     }
 
     /// What forbids to cite it, before anything else.
@@ -120,10 +158,10 @@ impl<'batch> Methods<'batch> {
             ));
         }
         if !self.facts.harness_verified {
-            warnings.push(
-                "UNVERIFIED HARNESS: no acceptance run of the recorder passed in these surroundings."
-                    .to_owned(),
-            );
+            warnings.push(format!(
+                "UNVERIFIED HARNESS: no acceptance run of the recorder passed in these surroundings \
+                 ({VERIFIES})."
+            ));
         }
         warnings.join(" ")
     }
@@ -150,6 +188,34 @@ impl<'batch> Methods<'batch> {
         )
     }
 
+    /// What was recorded: the command, the labels of its iterations, the phases.
+    fn of(&self) -> String {
+        let mut sentences = vec![match &self.facts.command {
+            Some(command) => format!(
+                "It was recorded while this command ran, once in each iteration: {}.",
+                shown(command)
+            ),
+            None => "No command was run for it.".to_owned(),
+        }];
+        let labels: [(&str, fn(&Labels) -> Option<&str>); 3] = [
+            ("config", |labels| labels.config.as_deref()),
+            ("context", |labels| labels.context.as_deref()),
+            ("round", |labels| labels.round.as_deref()),
+        ];
+        let labels: Vec<String> = labels
+            .iter()
+            .filter(|(_, of)| self.windows.iter().any(|window| of(window.labels).is_some()))
+            .map(|(name, of)| format!("{name} {}", labelled(self.windows, of)))
+            .collect();
+        if !labels.is_empty() {
+            sentences.push(format!("Iterations were labelled by {}.", labels.join("; ")));
+        }
+        if !self.phases.is_empty() {
+            sentences.push(format!("Phases were marked by the user: {}.", self.phases()));
+        }
+        sentences.join(" ")
+    }
+
     fn aged(&self) -> String {
         let (settings, worst) = (&self.facts.settings, self.extremes());
         let gate = match settings.age_gate {
@@ -170,12 +236,12 @@ impl<'batch> Methods<'batch> {
 
     fn went(&self) -> String {
         let sum = |of: fn(&Figures) -> u64| {
-            self.figures.iter().fold(0_u64, |sum, figures| sum.saturating_add(of(figures)))
+            self.figures().fold(0_u64, |sum, figures| sum.saturating_add(of(figures)))
         };
-        let required = self.figures.iter().try_fold(0_u64, |sum, figures| {
+        let required = self.figures().try_fold(0_u64, |sum, figures| {
             figures.points_required.and_then(|points| sum.checked_add(points))
         });
-        let length = self.figures.iter().try_fold(Length::default(), |sum, figures| {
+        let length = self.figures().try_fold(Length::default(), |sum, figures| {
             figures.duration_ms.map(|length| sum.plus(length))
         });
         let required = required.map_or_else(|| said(None), |points| points.to_string());
@@ -184,7 +250,7 @@ impl<'batch> Methods<'batch> {
             "The batch has n = {} iterations of together {} ms; {} of {required} points were available. \
              {} of {} passes were catch-ups; 99 % began within {} ms of the one before, and passes took \
              at most {} of an iteration's time.",
-            self.figures.len(),
+            self.windows.len(),
             or_unknown(length),
             sum(|figures| figures.points_available),
             sum(|figures| figures.deadlines.recovery),
@@ -219,6 +285,38 @@ impl<'batch> Methods<'batch> {
         let cap = self.facts.settings.cap;
         Claims::of(self.verdict, &worst, cap).paragraph()
     }
+}
+
+/// A stranger's text, safe to print.
+fn shown(text: &str) -> String {
+    escape(text.as_bytes()).to_string()
+}
+
+/// Labels named before "and N more".
+const LABELS_SHOWN: usize = 8;
+
+/// `fp8 (n 5), bf16 (n 5)`: each value with how many iterations have it, in the order they came.
+fn labelled(windows: &[Window<'_>], of: impl Fn(&Labels) -> Option<&str>) -> String {
+    let mut counts: Vec<(Option<&str>, usize)> = Vec::new();
+    for window in windows {
+        let label = of(window.labels);
+        match counts.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, count)) => *count = count.saturating_add(1),
+            None => counts.push((label, 1)),
+        }
+    }
+    if counts.iter().all(|(label, _)| label.is_none()) {
+        return "none".to_owned();
+    }
+    let one = |(label, count): &(Option<&str>, usize)| {
+        format!("{} (n {count})", label.map_or_else(|| "none".to_owned(), shown))
+    };
+    let mut named: Vec<String> = counts.iter().take(LABELS_SHOWN).map(one).collect();
+    let rest = counts.len().saturating_sub(LABELS_SHOWN);
+    if rest > 0 {
+        named.push(format!("and {rest} more"));
+    }
+    named.join(", ")
 }
 
 /// `utilization 0.012 and 0.034, memory 0.010 and 0.020`.

@@ -42,6 +42,11 @@ impl Markup {
         Self { text: String::new(), glyphs, prefix }
     }
 
+    /// Another of the same picture, with nothing in it.
+    pub(super) fn sibling(&self) -> Self {
+        Self::new(self.glyphs, self.prefix.clone())
+    }
+
     /// What was written.
     pub(super) fn into_text(self) -> String {
         self.text

@@ -184,12 +184,12 @@ fn assembled(sheet: Sheet, picture: &Picture<'_>, glyphs: Glyphs, prefix: &str) 
             "<rect fill=\"url(#{id})\" width=\"{width}\" height=\"{height}\"/>\n"
         ));
     }
-    let (behind, above) = sheet.into_layers();
+    let [behind, above, words] = sheet.into_layers();
     markup.raw(format_args!("{behind}{above}"));
     if let Some(mark) = mark {
         watermarks(&mut markup, mark, height);
     }
-    markup.raw(format_args!("</svg>\n"));
+    markup.raw(format_args!("{words}</svg>\n"));
     markup.into_text()
 }
 

@@ -26,6 +26,9 @@ pub(super) const WATERMARK: Px = Px::of(30);
 #[derive(Debug)]
 pub(super) struct Sheet {
     pub(super) markup: Markup,
+    /// Above everything, also above watermarks: verdicts and figures, which a picture that may not be used
+    /// has to say legibly.
+    words: Markup,
     /// Behind everything: what is known only when all panels are placed.
     pub(super) behind: String,
     pub(super) void: bool,
@@ -35,7 +38,8 @@ pub(super) struct Sheet {
 impl Sheet {
     /// An empty one.
     pub(super) fn new(markup: Markup, void: bool) -> Self {
-        Self { markup, behind: String::new(), void, y: Px::of(10) }
+        let words = markup.sibling();
+        Self { markup, words, behind: String::new(), void, y: Px::of(10) }
     }
 
     /// How far it is filled.
@@ -74,7 +78,7 @@ impl Sheet {
         let size = size_of(class);
         for line in font::wrap(parts, between, size, WIDTH - MARGIN * 2) {
             let top = self.take(size.part(135, 100));
-            self.markup.text(class, Anchor::Start, MARGIN, top + size, &line);
+            self.words.text(class, Anchor::Start, MARGIN, top + size, &line);
         }
     }
 
@@ -89,9 +93,9 @@ impl Sheet {
         }
     }
 
-    /// What lies behind, and what lies above it.
-    pub(super) fn into_layers(self) -> (String, String) {
-        (self.behind, self.markup.into_text())
+    /// What lies behind, what lies above it, and the words above everything.
+    pub(super) fn into_layers(self) -> [String; 3] {
+        [self.behind, self.markup.into_text(), self.words.into_text()]
     }
 }
 

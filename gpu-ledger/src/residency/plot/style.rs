@@ -96,7 +96,7 @@ const VOID_DARK: Palette = Palette {
 /// text is 10 px high.
 const SHAPES: &str = "\
 text{font-family:\"Noto Sans\",\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,\"Liberation Sans\",sans-serif}\
-.p,.s,.t{paint-order:stroke;stroke-width:3;stroke-linejoin:round}\
+.h,.p,.s,.t{paint-order:stroke;stroke-width:3;stroke-linejoin:round}\
 .ph{font-size:13px}.h{font-size:20px}.p{font-size:15px}.s{font-size:13px}.t{font-size:12.5px}\
 .grid{stroke-width:1;fill:none}.edge{stroke-width:1;fill:none}\
 .curve{fill:none;stroke-width:1.5;stroke-linejoin:round}\
@@ -115,7 +115,7 @@ fn rules(palette: &Palette) -> String {
     let bands = bands.iter().enumerate().map(band).collect::<Vec<_>>().concat();
     format!(
         ".ground{{fill:{ground}}}.hatch{{stroke:{hatch}}}\
-         .p,.s,.t{{stroke:{ground}}}.h,.p,.mark{{fill:{ink}}}.s,.t,.ph{{fill:{dim}}}.loud{{fill:{alarm}}}\
+         .h,.p,.s,.t{{stroke:{ground}}}.h,.p,.mark{{fill:{ink}}}.s,.t,.ph{{fill:{dim}}}.loud{{fill:{alarm}}}\
          .grid{{stroke:{grid}}}.edge,.pace{{stroke:{dim}}}.swatch,.rim,.top,.sup,.sign{{stroke:{ink}}}\
          .curve{{stroke:{curve}}}.limit{{stroke:{alarm}}}.stale{{fill:{alarm}}}\
          .gap,.gap-mark{{fill:{dim}}}.wm{{fill:{alarm}}}\

@@ -3,6 +3,7 @@
 use super::Iteration;
 use crate::residency::facts::{Extremes, percent_of_ppm};
 use crate::residency::pages::Page;
+use crate::residency::reasons::named;
 use crate::residency::verdict::or_unknown;
 
 pub(super) fn cost(page: &mut Page, iterations: &[Iteration<'_>]) {
@@ -27,7 +28,7 @@ pub(super) fn cost(page: &mut Page, iterations: &[Iteration<'_>]) {
         let errors = &figures.gpu_query_error_count;
         if !errors.is_empty() {
             let errors: Vec<String> =
-                errors.iter().map(|(error, count)| format!("{error} {count}")).collect();
+                errors.iter().map(|(error, count)| format!("{} {count}", named(error))).collect();
             page.wrapped(8, 10, &format!("without a value: {}", errors.join(", ")));
         }
     }

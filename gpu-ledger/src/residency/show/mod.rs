@@ -3,7 +3,9 @@
 //! Purpose: what was recorded, what it may be trusted for, what it cost, what it says. May touch: nothing.
 //! May not: show a statistic of a void batch, whatever it is handed.
 
+mod brief;
 mod cost;
+mod json;
 mod stretch;
 
 #[cfg(test)]
@@ -13,6 +15,7 @@ use super::claims::Claims;
 use super::compare::{gate, shown};
 use super::facts::{BatchFacts, Extremes, Labels, names, said, watts};
 use super::pages::Page;
+use super::reasons::{VERIFIES, explained};
 use super::statistics::bootstrap::{DRAWS, N_MIN, interval};
 use super::statistics::measure::Measure;
 use super::statistics::reasons;
@@ -34,6 +37,21 @@ pub struct Iteration<'batch> {
     pub statistics: Option<&'batch IterationStatistics>,
 }
 
+/// How much of a batch is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// What fits on a screen.
+    #[default]
+    Brief,
+    /// Everything.
+    All,
+    /// Everything of the iteration with this number.
+    Iteration(u64),
+}
+
+/// So many iterations have a line in a brief page.
+const ITERATIONS_SHOWN: usize = 12;
+
 /// What the page is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'batch> {
@@ -45,6 +63,8 @@ pub struct Shown<'batch> {
     pub iterations: &'batch [Iteration<'batch>],
     /// Of the bootstrap over iterations.
     pub seed: u64,
+    /// How much of it.
+    pub detail: Detail,
 }
 
 impl Shown<'_> {
@@ -53,24 +73,42 @@ impl Shown<'_> {
     pub fn page(&self) -> String {
         let mut page = Page::default();
         title(&mut page, self.facts, self.verdict);
-        self.recorded(&mut page);
         self.verdicts(&mut page);
+        self.recorded(&mut page);
         self.windows(&mut page);
-        cost::cost(&mut page, self.iterations);
+        match self.detail {
+            Detail::Brief => brief::cost(&mut page, self),
+            Detail::All | Detail::Iteration(_) => cost::cost(&mut page, self.iterations),
+        }
         if self.is_valid() {
-            for iteration in self.iterations {
-                if let Some(statistics) = iteration.statistics {
-                    stretch::iteration(&mut page, iteration, statistics);
-                }
-            }
-            self.over_iterations(&mut page);
+            self.statistics(&mut page);
         }
         page.blank();
         page.line("Claims");
         for claim in self.claims().to_string().lines() {
             page.wrapped(2, 4, claim);
         }
+        brief::more(&mut page, self);
         page.finish()
+    }
+
+    fn statistics(&self, page: &mut Page) {
+        let of_each = self.iterations.iter().filter_map(|one| Some((one, one.statistics?)));
+        match (self.detail, self.iterations) {
+            (Detail::Brief, [_]) => {
+                of_each.for_each(|(one, statistics)| brief::iteration(page, one, statistics));
+            }
+            (Detail::Brief, _) => {}
+            (Detail::All, _) => {
+                of_each.for_each(|(one, statistics)| stretch::iteration(page, one, statistics));
+            }
+            (Detail::Iteration(number), _) => of_each
+                .filter(|(one, _)| one.number == number)
+                .for_each(|(one, statistics)| stretch::iteration(page, one, statistics)),
+        }
+        if !matches!(self.detail, Detail::Iteration(_)) {
+            self.over_iterations(page);
+        }
     }
 
     fn is_valid(&self) -> bool {
@@ -106,7 +144,7 @@ impl Shown<'_> {
             if facts.cli_subprocess_used { "PROGRAMS WERE RUN" } else { "no program was run" };
         page.fact("backend", &format!("{}; {programs} to ask the driver", facts.backend.as_str()));
         let (period, points) = (settings.period, settings.timeline_period);
-        page.fact("periods", &format!("probe {period} ms, timeline {points} ms"));
+        page.fact("periods", &format!("probe (P) {period} ms, timeline (Q) {points} ms"));
         page.fact(
             "age",
             &format!(
@@ -119,11 +157,13 @@ impl Shown<'_> {
         page.fact("fields", &format!("{}, in this order", names(&facts.field_order)));
         page.fact("required", &names(&settings.required_fields));
         let harness = if facts.harness_verified {
-            "verified by an acceptance run"
+            "verified by an acceptance run".to_owned()
         } else {
-            "UNVERIFIED HARNESS: no acceptance run passed in these surroundings"
+            format!(
+                "UNVERIFIED HARNESS: no acceptance run passed in these surroundings; {VERIFIES}"
+            )
         };
-        page.fact("harness", harness);
+        page.fact("harness", &harness);
         let clock = said(facts.clock_sync.as_deref());
         page.fact("clock", &format!("CLOCK_BOOTTIME; wall clock: {clock}"));
         if let Some(command) = &facts.command {
@@ -142,13 +182,17 @@ impl Shown<'_> {
         page.blank();
         page.line("Verdicts");
         page.wrapped(2, 4, &line.to_string());
+        for reason in explained(self.verdict, &self.facts.settings, &extremes) {
+            page.wrapped(2, 4, &reason);
+        }
     }
 
     fn windows(&self, page: &mut Page) {
         page.blank();
         page.line("Iterations (ms)");
         page.line("   #         points         length    age max    age sup   samples  recoveries");
-        for iteration in self.iterations {
+        let (shown_here, rest) = self.windows_shown();
+        for iteration in shown_here {
             let figures = iteration.figures;
             let required =
                 figures.points_required.map_or_else(|| "?".to_owned(), |all| all.to_string());
@@ -170,6 +214,24 @@ impl Shown<'_> {
             if figures.stopped_early {
                 page.line("        stopped early");
             }
+        }
+        if rest > 0 {
+            page.line(&format!("     and {rest} more: --all prints them"));
+        }
+    }
+
+    /// The iterations that have a line, and how many have none.
+    fn windows_shown(&self) -> (Vec<&Iteration<'_>>, usize) {
+        let all = self.iterations;
+        match self.detail {
+            Detail::All => (all.iter().collect(), 0),
+            Detail::Iteration(number) => {
+                (all.iter().filter(|one| one.number == number).collect(), 0)
+            }
+            Detail::Brief => (
+                all.iter().take(ITERATIONS_SHOWN).collect(),
+                all.len().saturating_sub(ITERATIONS_SHOWN),
+            ),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::residency::statistics::series::Series;
 use crate::residency::statistics::window::{IterationStatistics, ProcessHeld, Stretch, gib_s};
 
 /// So many processes have a line of their own.
-const PROCESSES_SHOWN: usize = 20;
+pub(super) const PROCESSES_SHOWN: usize = 20;
 
 /// How a series is shown: its base unit divided by `per`, with so many digits.
 #[derive(Clone, Copy)]
@@ -57,11 +57,11 @@ pub(super) fn iteration(page: &mut Page, of: &Iteration<'_>, statistics: &Iterat
         );
         page.wrapped(2, 2, &note);
     }
-    stretch(page, "Whole window", &statistics.window);
+    stretch(page, "Whole window", &statistics.window, PROCESSES_SHOWN);
     for phase in &statistics.phases {
         let title = phase_title(phase.name.as_deref(), phase.occurrence);
         let title = format!("{title}, from {} ms", phase.from_ms);
-        stretch(page, &title, &phase.stretch);
+        stretch(page, &title, &phase.stretch, PROCESSES_SHOWN);
     }
     if statistics.marks_beyond_bound > 0 {
         let beyond = statistics.marks_beyond_bound;
@@ -69,7 +69,8 @@ pub(super) fn iteration(page: &mut Page, of: &Iteration<'_>, statistics: &Iterat
     }
 }
 
-fn stretch(page: &mut Page, title: &str, stretch: &Stretch) {
+/// All of a stretch, with so many processes.
+pub(super) fn stretch(page: &mut Page, title: &str, stretch: &Stretch, processes_shown: usize) {
     page.blank();
     page.line(&format!("  {title} ({} ms)", stretch.length_ms));
     page.line("                          mean       p5      p50      p95      p99     peak");
@@ -98,7 +99,12 @@ fn stretch(page: &mut Page, title: &str, stretch: &Stretch) {
         );
         page.wrapped(4, 6, &note);
     }
-    processes(page, &stretch.processes);
+    processes(page, &stretch.processes, processes_shown);
+}
+
+/// Mean and peak of device memory in GiB.
+pub(super) fn memory(stretch: &Stretch) -> (String, String) {
+    (MEMORY.mean(stretch.memory.mean), MEMORY.whole(stretch.memory.peak))
 }
 
 fn row(page: &mut Page, shape: Shape, series: &Series) {
@@ -154,12 +160,12 @@ fn moves(shape: Shape, series: &Series) -> String {
     format!("{}: {plateau}; {transitions} transitions{above}", name(shape))
 }
 
-fn processes(page: &mut Page, processes: &[ProcessHeld]) {
+fn processes(page: &mut Page, processes: &[ProcessHeld], shown: usize) {
     if processes.is_empty() {
         return;
     }
     page.line("    process                             GiB·s  mean GiB  peak GiB     listed ms");
-    for held in processes.iter().take(PROCESSES_SHOWN) {
+    for held in processes.iter().take(shown) {
         let residency = held.residency_gib_s.and_then(|gib_s| {
             Fixed::quotient(gib_s.value, 1_000_000, 3).map(|gib_s| gib_s.to_string())
         });
@@ -177,7 +183,7 @@ fn processes(page: &mut Page, processes: &[ProcessHeld]) {
             page.line(&format!("      of that {unknown} ms with its memory UNKNOWN, in no figure"));
         }
     }
-    let rest = processes.get(PROCESSES_SHOWN..).unwrap_or_default();
+    let rest = processes.get(shown..).unwrap_or_default();
     if !rest.is_empty() {
         let byte_ns = rest.iter().fold(0_u128, |sum, held| sum.saturating_add(held.byte_ns));
         let together = said(gib_s(byte_ns).map(|gib_s| gib_s.to_string()).as_deref());

@@ -1,6 +1,6 @@
 //! Pages of made batches.
 
-use super::{Iteration, Shown};
+use super::{Detail, Iteration, Shown};
 use crate::residency::events::Event;
 use crate::residency::statistics::bootstrap::SEED;
 use crate::residency::statistics::tests::made::{
@@ -32,6 +32,10 @@ fn made() -> Made {
 }
 
 fn page(verdict: &Verdict, count: u64) -> String {
+    detailed(verdict, count, Detail::All)
+}
+
+fn detailed(verdict: &Verdict, count: u64, detail: Detail) -> String {
     let made = made();
     let (figures, statistics) = (made.figures(), made.statistics());
     let labels: Vec<_> = (1..=count).map(|round| labels("x", round)).collect();
@@ -45,7 +49,7 @@ fn page(verdict: &Verdict, count: u64) -> String {
             statistics: Some(&statistics),
         })
         .collect();
-    Shown { facts: &facts("batch-1"), verdict, iterations: &iterations, seed: SEED }.page()
+    Shown { facts: &facts("batch-1"), verdict, iterations: &iterations, seed: SEED, detail }.page()
 }
 
 #[test]
@@ -96,7 +100,12 @@ fn a_void_batch_has_no_statistics_and_says_so_first() {
         assert!(!page.contains(never), "{never}: {page}");
     }
     assert!(page.contains("Iterations") && page.contains("own cost"), "{page}");
-    assert!(page.contains("  proves nothing: no value of it may be used\n"), "{page}");
+    assert!(
+        page.contains(
+            "  proves nothing: its data are void and its backend verdict failed (simulated),\n"
+        ),
+        "{page}"
+    );
 }
 
 #[test]

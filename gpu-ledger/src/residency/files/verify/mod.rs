@@ -12,6 +12,8 @@ use super::summary::{Summary, claims_of};
 use super::sums::{self, Hashes};
 use super::whole::{read, sha256};
 use super::{ITERATIONS, ITERATIONS_MAX, MANIFEST, MARKS, SUMMARY, SUMS, iteration_folder};
+use crate::residency::facts::Extremes;
+use crate::residency::reasons::explained;
 use crate::residency::verdict::{BackendSaid, Verdict, Void, VoidReason};
 
 mod report;
@@ -289,6 +291,11 @@ impl Verifier<'_> {
         let accepted = verdict.accepted() && as_recorded == Some(true);
         let unaltered = (as_recorded != Some(false)).then_some(&verdict);
         let claims = manifest.map(|manifest| claims_of(manifest, iterations, unaltered));
+        let derived = iterations.iter().filter_map(|iteration| iteration.derived.as_ref());
+        let worst = Extremes::of(derived.map(|derived| &derived.figures));
+        let explained = manifest
+            .map(|manifest| explained(&verdict, &manifest.settings, &worst))
+            .unwrap_or_default();
         VerifyReport {
             folder: self.folder.to_path_buf(),
             batch_id: manifest.map(|manifest| manifest.batch_id.clone()),
@@ -306,6 +313,7 @@ impl Verifier<'_> {
             findings: self.findings,
             notes: self.notes,
             claims,
+            explained,
         }
     }
 }

@@ -105,6 +105,9 @@ pub struct VerifyReport {
     pub notes: Vec<String>,
     /// What it proves and what it does not; null where the manifest cannot be read.
     pub claims: Option<Claims>,
+    /// What the words of both verdicts mean, for people.
+    #[serde(skip)]
+    pub explained: Vec<String>,
 }
 
 impl VerifyReport {
