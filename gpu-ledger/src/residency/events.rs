@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::files::Recorded;
 use super::moment::Length;
 use super::verdict::Backend;
 use crate::unit::{BootNs, Pid, WallUs};
@@ -49,6 +50,8 @@ pub enum Event {
         iteration: u64,
         /// What it is of.
         labels: Labels,
+        /// What the batch was opened with, of how many windows: what its manifest must still say.
+        recorded_with: Recorded,
     },
     /// What was asked in this window, and whether programs were run to ask it: told at the end. Without
     /// this row nobody knows, and the backend verdict fails.
@@ -138,7 +141,21 @@ pub enum Event {
         in_flight_since_ns: Option<BootNs>,
         /// Rows that could not be written.
         rows_not_written: u64,
+        /// Whether somebody asked for the end of all that was to be recorded: no other window follows.
+        interrupted: bool,
+        /// The phases that were marked until then; null where they could not be read.
+        marks: Option<MarksSeen>,
     },
+}
+
+/// The beginning of `marks.jsonl`, which is appended to while windows are recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarksSeen {
+    /// How long it was.
+    pub bytes: u64,
+    /// What it was.
+    pub sha256: String,
 }
 
 /// What the clocks did in a window.

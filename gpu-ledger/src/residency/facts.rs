@@ -50,6 +50,10 @@ pub struct BatchFacts {
     pub clock_sync: Option<String>,
     /// The command that was recorded, as it may be shown; `None`: there was none.
     pub command: Option<String>,
+    /// How many windows it was to have.
+    pub iterations_planned: u64,
+    /// The SHA-256 of its `SHA256SUMS`.
+    pub fingerprint: Option<String>,
 }
 
 /// What probing itself took, the worst of all iterations.
@@ -114,6 +118,8 @@ pub struct Extremes {
     pub pass_max: Option<Length>,
     /// The greatest 99th percentile of the time from one pass to the next.
     pub interval_p99: Option<Length>,
+    /// The longest that a probe had been in flight when its window was given up.
+    pub in_flight_at_end: Option<Length>,
     /// What probing took.
     pub cost: Cost,
 }
@@ -129,6 +135,7 @@ impl Extremes {
             worst.supremum = worst.supremum.max(figures.max_sample_age_sup_ms);
             worst.pass_max = worst.pass_max.max(figures.probe_duration_ms.max);
             worst.interval_p99 = worst.interval_p99.max(figures.effective_interval_ms.p99);
+            worst.in_flight_at_end = worst.in_flight_at_end.max(figures.probe_in_flight_at_end_ms);
             let cost = &mut worst.cost;
             cost.probe_duty_cycle_ppm = cost.probe_duty_cycle_ppm.max(figures.probe_duty_cycle_ppm);
             cost.recorder_cpu_ppm = cost.recorder_cpu_ppm.max(figures.recorder_cpu_ppm);
@@ -167,4 +174,25 @@ pub fn percent_of_ppm(ppm: Option<u64>) -> String {
 #[must_use]
 pub fn names(fields: &[FieldName]) -> String {
     fields.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// `2 of 3 planned iterations were recorded`: what every report says of it.
+#[must_use]
+pub fn iterations_said(recorded: u64, planned: u64) -> String {
+    format!("{recorded} of {planned} planned iterations were recorded")
+}
+
+/// What every report says of a probe that never came back.
+#[must_use]
+pub fn in_flight_said(flight: Length) -> String {
+    format!(
+        "a probe of the driver had been in flight for {flight} ms when its window was given up, and never came \
+         back: what the driver held then is unknown"
+    )
+}
+
+/// The batch's fingerprint, to be noted down where nobody who can write its folder can change it.
+#[must_use]
+pub fn fingerprint_said(fingerprint: Option<&str>) -> String {
+    format!("fingerprint (SHA-256 of SHA256SUMS) {}", fingerprint.unwrap_or("UNKNOWN"))
 }

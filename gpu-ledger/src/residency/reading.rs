@@ -75,6 +75,7 @@ impl Read {
         if let Some(finding) = checked.report.findings.first() {
             return Err(not_as_recorded(format!("{}: {}", finding.file, finding.problem)));
         }
+        let fingerprint = checked.report.fingerprint.clone();
         let Some(manifest) = checked.manifest else {
             return Err(FilesError::NoBatch { path: folder.to_path_buf() }.into());
         };
@@ -82,7 +83,7 @@ impl Read {
         let marks = marks(folder)?.into_iter().map(|phase| (phase.at, phase.name)).collect();
         Ok(Self {
             folder: folder.to_path_buf(),
-            facts: facts(&manifest).ok_or_else(|| {
+            facts: facts(&manifest, fingerprint).ok_or_else(|| {
                 not_as_recorded("manifest.json: it names no GPU, or not who was asked".to_owned())
             })?,
             manifest,
@@ -162,7 +163,7 @@ fn read_iteration(iteration: Iteration) -> Option<ReadIteration> {
 }
 
 /// What reports say of a manifest; `None` where it lacks what no report can be without.
-fn facts(manifest: &Manifest) -> Option<BatchFacts> {
+fn facts(manifest: &Manifest, fingerprint: Option<String>) -> Option<BatchFacts> {
     let gpu = manifest.gpus.first()?;
     let seed = manifest.seed;
     let clock_sync = match manifest.clock_sync.state {
@@ -187,5 +188,7 @@ fn facts(manifest: &Manifest) -> Option<BatchFacts> {
         harness_verified: manifest.harness_verified,
         clock_sync,
         command: (!manifest.command.is_empty()).then(|| manifest.command.join(" ")),
+        iterations_planned: manifest.iterations_planned,
+        fingerprint,
     })
 }

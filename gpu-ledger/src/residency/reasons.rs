@@ -1,18 +1,19 @@
 //! What the words of a verdict mean, with the figures of the batch at hand and what to do about it.
 
-use super::facts::Extremes;
+use super::facts::{Extremes, in_flight_said};
 use super::settings::{AgeGate, Settings};
 use super::verdict::{BackendReason, Verdict, Void, VoidReason, or_unknown};
 
 /// What makes a harness verified; stands wherever one is called unverified.
 pub const VERIFIES: &str = "`gpu-ledger residency record --out DIR --acceptance` with the same settings on this machine verifies it";
 
-/// A sentence for each reason of a verdict: the word, what it means, what to do.
+/// A sentence for each reason of a verdict: the word, what it means, what to do. And one of a probe that never
+/// came back, which may be no reason.
 #[must_use]
 pub fn explained(verdict: &Verdict, settings: &Settings, worst: &Extremes) -> Vec<String> {
     let backend = verdict.backend.iter().map(|reason| format!("{reason}: {}", of_backend(*reason)));
     let data = verdict.data.iter().map(|void| of_data(void, settings, worst));
-    backend.chain(data).collect()
+    backend.chain(data).chain(worst.in_flight_at_end.map(in_flight_said)).collect()
 }
 
 const fn of_backend(reason: BackendReason) -> &'static str {
@@ -90,8 +91,8 @@ fn of_data(void: &Void, settings: &Settings, worst: &Extremes) -> String {
                 .to_owned()
         }
         VoidReason::SampleAccountingMismatch => {
-            "the deadlines that were missed and made up for do not follow from the raw rows: rows were \
-             changed or left out"
+            "the deadlines that were missed and made up for do not follow from the raw rows, or the manifest is \
+             not the one that the batch was opened with: something was changed or left out"
                 .to_owned()
         }
         VoidReason::TimelineLate => {

@@ -268,6 +268,28 @@ pub struct Asked {
     pub code: Option<u32>,
 }
 
+impl Asked {
+    /// Whether the answer means that the device or its driver is gone, so that nothing after it is of the same
+    /// device: lost (15), wants a reset (16), the driver unloaded (9) or another than the library is of (18),
+    /// the library shut (1); of device memory, which every GPU has, also a handle that is none any more (2).
+    /// Codes are of `nvmlReturn_t`, nvml.h 595.45.04.
+    #[must_use]
+    pub const fn is_device_gone(&self) -> bool {
+        use UnknownReason as R;
+        match self.status {
+            Status::Unknown(
+                R::GpuLost
+                | R::GpuResetRequired
+                | R::DriverNotLoaded
+                | R::DriverLibraryVersionMismatch
+                | R::NvmlUninitialized,
+            ) => true,
+            Status::Unknown(R::NvmlInvalidArgument) => matches!(self.name, FieldName::Memory),
+            _ => false,
+        }
+    }
+}
+
 impl Fields {
     /// Every field that was asked for, in their order.
     pub fn asked(&self) -> impl Iterator<Item = Asked> {

@@ -27,6 +27,16 @@ pub enum AgeGate {
     Points,
 }
 
+/// What to do when an iteration is void.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnVoid {
+    /// Record no other: the batch is void whatever they are
+    Stop,
+    /// Record the rest, as evidence of what went wrong
+    Continue,
+}
+
 /// What a curve is recorded with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

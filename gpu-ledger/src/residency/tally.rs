@@ -10,14 +10,13 @@ use serde::Serialize;
 use super::counts::DeadlineCounts;
 use super::events::{ClockFold, EndCause};
 use super::moment::Length;
-use super::sample::{FieldName, Sample, Status};
+use super::sample::{FieldName, Sample};
 use super::schedule::Schedule;
 use super::settings::{AgeGate, Settings};
 use super::spread::{Spread, SpreadFold};
 use super::timeline::{Missing, Point, Supremum, Timeline, Window};
 use super::verdict::{Void, VoidReason};
 use crate::unit::BootNs;
-use crate::unknown::UnknownReason;
 
 /// How an iteration ended, as its last event says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +29,13 @@ pub struct Ending {
     pub in_flight_since: Option<BootNs>,
     /// Rows that could not be written.
     pub rows_not_written: u64,
+}
+
+impl Ending {
+    /// How long the probe had been in flight that was then waited for no longer.
+    fn in_flight(self) -> Option<Length> {
+        self.in_flight_since.and_then(|since| self.at.since(since)).map(Length)
+    }
 }
 
 /// What asking for one field cost.
@@ -90,6 +96,8 @@ pub struct Figures {
     pub wall_clock_step_ms: Option<Length>,
     /// How long the machine slept; null as above.
     pub suspend_ms: Option<Length>,
+    /// How long the probe had been in flight that had not come back when the window was given up; null: none was.
+    pub probe_in_flight_at_end_ms: Option<Length>,
     /// Whether the window is shorter than it was meant to be, by somebody's wish.
     pub stopped_early: bool,
 }
@@ -269,8 +277,7 @@ impl<'settings> Tally<'settings> {
             let word = format!("{}:{}{code}", asked.name, asked.status.as_str());
             let count = self.errors.entry(word).or_insert(0);
             *count = count.saturating_add(1);
-            let lost = [UnknownReason::GpuLost, UnknownReason::GpuResetRequired];
-            if lost.map(Status::Unknown).contains(&asked.status) {
+            if asked.is_device_gone() {
                 self.lost = self.lost.saturating_add(1);
             }
         }
@@ -354,6 +361,7 @@ impl<'settings> Tally<'settings> {
             recorder_cpu_ppm: None,
             wall_clock_step_ms: Some(Length(clocks.wall_step_us.saturating_mul(1_000))),
             suspend_ms: Some(clocks.suspend),
+            probe_in_flight_at_end_ms: ending.and_then(Ending::in_flight),
             stopped_early: ending.is_some_and(|ending| ending.cause == EndCause::Stopped),
         };
         (figures, voids)
@@ -379,8 +387,7 @@ impl<'settings> Tally<'settings> {
         once(window.is_none(), VoidReason::NoFirstSample);
         once(window.is_some() && self.points.fresh == 0, VoidReason::AllSamplesStale);
         let is_stuck = |ending: Ending| {
-            let since = ending.in_flight_since.and_then(|since| ending.at.since(since));
-            since.is_some_and(|flight| flight > self.settings.hard_timeout.0)
+            ending.in_flight().is_some_and(|flight| flight > self.settings.hard_timeout)
         };
         once(ending.is_some_and(is_stuck), VoidReason::ProbeStuck);
         once(clocks.suspend > Length::default(), VoidReason::SuspendDetected);

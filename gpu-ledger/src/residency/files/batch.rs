@@ -16,6 +16,7 @@ use super::iteration::Iteration;
 use super::log::Log;
 use super::manifest::{Manifest, ManifestStatus};
 use super::marks;
+use super::recorded::Recorded;
 use super::seed::Seed;
 use super::summary::Summary;
 use super::sums::{self, Hashes};
@@ -63,6 +64,8 @@ pub struct BatchReport {
     pub summary: Summary,
     /// Both verdicts, with what could not be written.
     pub verdict: Verdict,
+    /// The SHA-256 of its `SHA256SUMS`; `None`: that could not be written.
+    pub fingerprint: Option<String>,
     /// Its windows.
     pub iterations: Vec<Iteration>,
     /// What could not be written.
@@ -148,7 +151,7 @@ impl Batch {
     }
 
     fn window(&self, number: u64, labels: Labels) -> Result<IterationWriter, FilesError> {
-        if number > ITERATIONS_MAX {
+        if number > ITERATIONS_MAX.min(self.manifest.iterations_planned) {
             return Err(FilesError::TooManyIterations { path: self.folder.clone() });
         }
         let folder = self.folder.join(iteration_folder(number));
@@ -158,13 +161,16 @@ impl Batch {
             samples: Log::create(&samples)?,
             events: Log::create(&events)?,
             number,
+            batch: self.folder.clone(),
             batch_id: self.manifest.batch_id.clone(),
             settings: self.manifest.settings.clone(),
             ended: Arc::clone(&self.ended),
             row: Vec::new(),
             folder,
         };
-        writer.event(&Event::Begin { iteration: number, labels })?;
+        let recorded_with = Recorded::of(&self.manifest)
+            .map_err(|error| FilesError::document(&self.folder.join(MANIFEST), &error))?;
+        writer.event(&Event::Begin { iteration: number, labels, recorded_with })?;
         // On the disk before the window begins, so that a crash leaves a window that is known.
         writer.flush()?;
         sync_folder(&writer.folder)?;
@@ -187,7 +193,8 @@ impl Batch {
         let manifest = manifest.unwrap_or_else(|| self.manifest.clone());
         let summary = Summary::of(&manifest, &iterations, is_closed);
         let has_summary = is_whole && finish.summary(&summary)?;
-        let is_written = has_summary && finish.sums(&summary);
+        let fingerprint = if has_summary { finish.sums(&summary) } else { None };
+        let is_written = fingerprint.is_some();
         let mut verdict = summary.verdict();
         if !has_summary {
             verdict.backend = Verdict::backend_reasons(&documents(&manifest, &iterations));
@@ -197,7 +204,8 @@ impl Batch {
             verdict.data = Verdict::merged([verdict.data, vec![cut]]);
         }
         let troubles = finish.troubles;
-        Ok(BatchReport { folder: self.folder, manifest, summary, verdict, iterations, troubles })
+        let folder = self.folder;
+        Ok(BatchReport { folder, manifest, summary, verdict, fingerprint, iterations, troubles })
     }
 }
 
@@ -247,11 +255,12 @@ impl Finish<'_> {
         Ok(is_written)
     }
 
-    fn sums(&mut self, summary: &Summary) -> bool {
+    /// The hash of what was written.
+    fn sums(&mut self, summary: &Summary) -> Option<String> {
         self.hashes.extend(summary.sha256.clone());
         let text = sums::text(&self.hashes);
         let written = write_whole(&self.batch.folder.join(SUMS), text.as_bytes());
-        self.tried(written).is_some()
+        self.tried(written)
     }
 
     fn tried<T>(&mut self, outcome: Result<T, FilesError>) -> Option<T> {
@@ -265,6 +274,7 @@ impl Finish<'_> {
 pub struct IterationWriter {
     folder: PathBuf,
     number: u64,
+    batch: PathBuf,
     batch_id: String,
     settings: Settings,
     samples: Log,
@@ -306,9 +316,10 @@ impl IterationWriter {
         // The events before the last one may be what no room is for.
         troubles.extend(self.events.flush().err());
         let lost = self.rows_not_written();
-        let Event::End { rows_not_written, .. } = &mut end else {
+        let Event::End { rows_not_written, marks, .. } = &mut end else {
             return Err(FilesError::NoEnd { path: self.folder.join(EVENTS) });
         };
+        *marks = marks::seen(&self.batch);
         *rows_not_written = rows_not_written.saturating_add(lost);
         let row = self.text(&end)?;
         troubles.extend(self.events.close(Some(row.as_bytes())).err());

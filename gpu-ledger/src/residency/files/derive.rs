@@ -7,10 +7,13 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::FilesError;
+use super::recorded::Recorded;
 use super::rows::{BesidePoints, Rows, RowsRead, last};
 use super::seed::Seed;
 use super::{EVENTS, Labels, SAMPLES, WallAnchor};
-use crate::residency::events::{ClockFold, CpuFold, CpuInvalid, CpuPoint, Event};
+use crate::residency::events::{
+    ClockFold, CpuFold, CpuInvalid, CpuPoint, EndCause, Event, MarksSeen,
+};
 use crate::residency::moment::Length;
 use crate::residency::sample::Sample;
 use crate::residency::settings::{DURATION_MAX, Settings};
@@ -48,6 +51,17 @@ pub struct CpuFigures {
     pub cpu_samples_late: u64,
 }
 
+/// How a window ended, beside its figures.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WindowEnd {
+    /// When that was decided.
+    pub at: BootNs,
+    /// Whether somebody asked for it, or that nothing more be recorded.
+    pub is_asked_for: bool,
+    /// The phases that were marked until then; `None` where they could not be read.
+    pub marks: Option<MarksSeen>,
+}
+
 /// Everything that follows from the raw rows of a window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Derived {
@@ -55,6 +69,10 @@ pub struct Derived {
     pub number: Option<u64>,
     /// What it is of.
     pub labels: Option<Labels>,
+    /// What its batch was opened with.
+    pub recorded_with: Option<Recorded>,
+    /// How it ended; `None`: it has no end.
+    pub end: Option<WindowEnd>,
     /// The three keys.
     pub seed: Seed,
     /// Its figures.
@@ -125,7 +143,14 @@ fn walk(
 ) -> Result<Derived, FilesError> {
     let (samples, events) = (folder.join(SAMPLES), folder.join(EVENTS));
     let end = match last::<Event>(&events)? {
-        Some(Event::End { at_ns, cause, duration_ns, in_flight_since_ns, rows_not_written }) => {
+        Some(Event::End {
+            at_ns,
+            cause,
+            duration_ns,
+            in_flight_since_ns,
+            rows_not_written,
+            ..
+        }) => {
             let in_flight_since = in_flight_since_ns;
             let ending = Ending { cause, at: at_ns, in_flight_since, rows_not_written };
             Some((ending, duration_ns.map(Length)))
@@ -205,7 +230,8 @@ struct Beside<'settings> {
 /// What events say.
 #[derive(Default)]
 struct Facts {
-    begin: Option<(u64, Labels)>,
+    begin: Option<(u64, Labels, Recorded)>,
+    end: Option<WindowEnd>,
     backend: Option<(Backend, u64)>,
     command: Option<CommandStatus>,
     clocks: ClockFold,
@@ -304,7 +330,9 @@ impl<'settings> Beside<'settings> {
 impl Facts {
     fn event(&mut self, event: Event, window: Option<(BootNs, BootNs)>) {
         match event {
-            Event::Begin { iteration, labels } => self.begin = Some((iteration, labels)),
+            Event::Begin { iteration, labels, recorded_with } => {
+                self.begin = Some((iteration, labels, recorded_with));
+            }
             Event::Backend { backend, subprocesses, .. } => {
                 self.backend = Some((backend, subprocesses));
             }
@@ -319,7 +347,11 @@ impl Facts {
                 self.recorder_cpu =
                     Some((self.recorder_cpu.map_or(told, |(first, _)| first), told));
             }
-            Event::End { .. } => self.is_over = true,
+            Event::End { at_ns, cause, interrupted, marks, .. } => {
+                let is_asked_for = interrupted || cause == EndCause::Stopped;
+                self.end = Some(WindowEnd { at: at_ns, is_asked_for, marks });
+                self.is_over = true;
+            }
             // Rows of processes and phases are for those who draw; a stuck probe is in the last row.
             Event::Cpu { .. }
             | Event::Process { .. }
@@ -409,7 +441,10 @@ impl Told {
         if count > 0 {
             voids.push(Void { reason: VoidReason::Incomplete, count, first_point: None });
         }
-        let (number, labels) = facts.begin.unzip();
+        let (number, labels, recorded_with) = match facts.begin {
+            Some((number, labels, recorded)) => (Some(number), Some(labels), Some(recorded)),
+            None => (None, None, None),
+        };
         let seed = Seed {
             gpu_telemetry_backend: facts.backend.map(|(backend, _)| backend),
             gpu_cli_subprocess_used: facts.backend.map(|(_, count)| count > 0),
@@ -418,6 +453,8 @@ impl Told {
         Derived {
             number,
             labels,
+            recorded_with,
+            end: facts.end,
             seed,
             figures,
             cpu: facts.figures,

@@ -67,7 +67,7 @@ pub enum FilesError {
         path: PathBuf,
     },
     /// More windows than a batch has folders for.
-    #[error("{path}: a batch holds at most 9999 iterations; begin another batch", path = path.display())]
+    #[error("{path}: a batch holds the iterations that it was opened for, at most 9999; begin another batch", path = path.display())]
     TooManyIterations {
         /// Its folder.
         path: PathBuf,

@@ -13,7 +13,7 @@ use crate::clock::Stamp;
 use crate::rendering::rfc3339;
 use crate::residency::moment::Length;
 use crate::residency::sample::FieldName;
-use crate::residency::settings::Settings;
+use crate::residency::settings::{OnVoid, Settings};
 use crate::unit::{BootNs, GpuUuid, WallUs};
 
 /// Whether the batch has an end.
@@ -167,6 +167,10 @@ pub struct Manifest {
     pub settings: Settings,
     /// How long each window was meant to be; null: until its end is asked for.
     pub requested_duration_ms: Option<Length>,
+    /// How many windows the batch was to have.
+    pub iterations_planned: u64,
+    /// What was to be done when one of them was void.
+    pub on_void: OnVoid,
     /// The order in which fields are asked for.
     pub field_order: Vec<FieldName>,
     /// The driver's own window behind each field: what a fresh query can still tell of.
@@ -254,6 +258,8 @@ impl Manifest {
             gpus: vec![gpu],
             settings,
             requested_duration_ms: None,
+            iterations_planned: 1,
+            on_void: OnVoid::Stop,
             field_order: FieldName::ORDER.to_vec(),
             source_window_ms: source_windows(),
             nvml_timestamp_domain: TimestampDomain::Unknown,
@@ -304,6 +310,17 @@ impl Manifest {
         let wrong = |error: serde_json::Error| FilesError::document(path, &error);
         let mut keys: Keys = serde_json::from_slice(bytes).map_err(wrong)?;
         let said = Said::take(&mut keys);
+        // First of all: what another version wrote has other fields.
+        let version = keys.get("schema_version").map(|raw| raw.get());
+        if version != Some(SCHEMA_VERSION.to_string().as_str()) {
+            let why = format!(
+                "schema_version {}: recorded by another version of gpu-ledger, and this one reads {SCHEMA_VERSION}; \
+                 the version that recorded it (gpu_ledger_version {}) verifies it",
+                version.unwrap_or("is missing"),
+                keys.get("gpu_ledger_version").map_or("is missing", |raw| raw.get()),
+            );
+            return Err(FilesError::document(path, &why));
+        }
         // Settings hold decimals as they are written, which a flattened reader cannot hand on.
         let known: Keys = serde_json::to_string(&Settings::default())
             .and_then(|text| serde_json::from_str(&text))
@@ -314,13 +331,6 @@ impl Manifest {
         let mut manifest: Self = serde_json::from_str(&text(&rest)?).map_err(wrong)?;
         manifest.settings = serde_json::from_str(&text(&settings)?).map_err(wrong)?;
         manifest.seed = said.seed();
-        if manifest.schema_version != SCHEMA_VERSION {
-            let why = format!(
-                "schema_version {}: this version reads {SCHEMA_VERSION}; verify it with the version that wrote it",
-                manifest.schema_version
-            );
-            return Err(FilesError::document(path, &why));
-        }
         manifest
             .settings
             .check(manifest.requested_duration_ms)

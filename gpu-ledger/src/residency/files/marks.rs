@@ -7,15 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use sha2::{Digest as _, Sha256};
 
 use super::error::FilesError;
 use super::manifest::{Manifest, ManifestStatus};
 use super::rows::Rows;
-use super::whole::{open, read};
+use super::whole::{hex, open, read, sha256};
 use super::{MANIFEST, MARKS};
 use crate::escape::is_unprintable;
 use crate::rendering::json;
-use crate::residency::events::Event;
+use crate::residency::events::{Event, MarksSeen};
 use crate::unit::BootNs;
 
 /// Characters of a phase's name, which is a label on plots.
@@ -107,4 +108,47 @@ pub fn marks(batch: &Path) -> Result<Vec<Phase>, FilesError> {
         phases.push(Phase { at: at_ns, name });
     }
     Ok(phases)
+}
+
+/// What is marked so far, while nobody marks more; `None` where that cannot be read.
+pub(super) fn seen(batch: &Path) -> Option<MarksSeen> {
+    let path = batch.join(MARKS);
+    let file = open(&path).ok()?;
+    lock(&file);
+    let bytes = read(&path).ok()?;
+    let length = u64::try_from(bytes.len()).ok()?;
+    Some(MarksSeen { bytes: length, sha256: sha256(&bytes) })
+}
+
+/// What is wrong with the phases of a batch whose windows saw these when they ended, in their order, each with
+/// when that was.
+pub(super) fn differs(
+    bytes: &[u8],
+    phases: &[Phase],
+    windows: &[(BootNs, &MarksSeen)],
+) -> Option<&'static str> {
+    let mut hasher = Sha256::new();
+    let mut read = 0;
+    for (_, seen) in windows {
+        let length = usize::try_from(seen.bytes).unwrap_or(usize::MAX);
+        let Some(more) = bytes.get(read..length) else {
+            return Some("phases are missing that a window saw when it ended");
+        };
+        hasher.update(more);
+        read = length;
+        if hex(&hasher.clone().finalize()) != seen.sha256 {
+            return Some("it is not what a window saw when it ended: phases were changed");
+        }
+    }
+    let (last, _) = windows.last()?;
+    let known = bytes.get(..read)?.iter().filter(|byte| **byte == b'\n').count();
+    // One that was waiting for the lock may be older than the window's end, by so long.
+    let waits = LOCK_APART.saturating_mul(LOCK_TRIES);
+    let waits = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);
+    let is_late = |phase: &Phase| phase.at.plus_ns(waits) < *last;
+    phases
+        .iter()
+        .skip(known)
+        .any(is_late)
+        .then_some("it holds phases of a time whose window did not see them: they were added later")
 }

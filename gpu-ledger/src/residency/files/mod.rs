@@ -17,10 +17,12 @@ mod batch;
 mod csv;
 mod derive;
 mod error;
+mod held;
 mod iteration;
 mod log;
 mod manifest;
 mod marks;
+mod recorded;
 mod rows;
 mod seed;
 mod summary;
@@ -34,8 +36,8 @@ pub(crate) mod tests;
 
 pub use batch::{Batch, BatchReport, IterationReport, IterationWriter};
 pub use derive::{
-    CommandStatus, CpuFigures, CurvePoint, Derived, Walked, derive, events_beside_points,
-    walk_proven,
+    CommandStatus, CpuFigures, CurvePoint, Derived, Walked, WindowEnd, derive,
+    events_beside_points, walk_proven,
 };
 pub use error::FilesError;
 pub use iteration::Iteration;
@@ -44,6 +46,7 @@ pub use manifest::{
     TimestampDomain, WallAnchor, batch_id,
 };
 pub use marks::{PHASE_CHARACTERS_MAX, Phase, mark, marks};
+pub use recorded::Recorded;
 pub use rows::{Row, Rows, RowsRead, Torn};
 pub use seed::Seed;
 pub use summary::Summary;
@@ -55,8 +58,9 @@ pub use whole::sha256_file;
 
 use super::events::Labels;
 
-/// The version of the folder and of every file in it.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The version of the folder and of every file in it. Since 2 every window repeats in its first row what its
+/// batch was opened with.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What the batch was recorded with.
 pub const MANIFEST: &str = "manifest.json";

@@ -14,6 +14,7 @@ use super::{SCHEMA_VERSION, iteration_folder};
 use crate::residency::claims::Claims;
 use crate::residency::facts::Extremes;
 use crate::residency::moment::Length;
+use crate::residency::settings::OnVoid;
 use crate::residency::tally::Figures;
 use crate::residency::verdict::{
     BackendReason, BackendVerdict, DataVerdict, Verdict, Void, VoidReason,
@@ -31,6 +32,8 @@ pub struct Summary {
     pub seed: Seed,
     /// Windows.
     pub iterations_total: u64,
+    /// Windows that the batch was to have.
+    pub iterations_planned: u64,
     /// Windows whose data may be used: none where any is void.
     pub iterations_valid: u64,
     /// Windows whose data may not be used: all where any is void.
@@ -94,6 +97,12 @@ impl Summary {
         if !is_closed || iterations.is_empty() {
             voids.push(vec![Void { reason: VoidReason::Incomplete, count: 1, first_point: None }]);
         }
+        let missing = missing(manifest, iterations).filter(|_| is_closed);
+        voids.extend(
+            missing.map(|count| {
+                vec![Void { reason: VoidReason::Incomplete, count, first_point: None }]
+            }),
+        );
         let mut said = vec![manifest.seed.said()];
         said.extend(iterations.iter().map(|iteration| iteration.seed().said()));
         said.push(seed.said());
@@ -117,6 +126,7 @@ impl Summary {
             batch_id: manifest.batch_id.clone(),
             seed,
             iterations_total: total,
+            iterations_planned: manifest.iterations_planned,
             iterations_valid: if is_void { 0 } else { total },
             iterations_void: if is_void { total } else { 0 },
             iterations_void_alone: count(alone),
@@ -158,6 +168,18 @@ impl Summary {
     pub(super) fn text(&self, path: &Path) -> Result<String, FilesError> {
         pretty(path, self)
     }
+}
+
+/// How many windows are missing after the last one, unless that was to be the last: somebody asked for the end,
+/// or it is void in a batch that was to stop at such a one.
+fn missing(manifest: &Manifest, iterations: &[Iteration]) -> Option<u64> {
+    let last = iterations.last()?;
+    let there = u64::try_from(iterations.len()).unwrap_or(u64::MAX);
+    let missing = manifest.iterations_planned.checked_sub(there).filter(|missing| *missing > 0)?;
+    let end = last.derived.as_ref().and_then(|derived| derived.end.as_ref());
+    let is_asked_for = end.is_some_and(|end| end.is_asked_for);
+    let is_stopped_at = manifest.on_void == OnVoid::Stop && !last.voids().is_empty();
+    (!is_asked_for && !is_stopped_at).then_some(missing)
 }
 
 /// What all windows say under the three keys; without one, what the manifest said as it began.

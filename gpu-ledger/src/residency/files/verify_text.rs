@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::verify::{VerifiedIteration, VerifyReport};
 use crate::escape::escape;
+use crate::residency::facts::{fingerprint_said, in_flight_said, iterations_said};
 use crate::residency::verdict::{DataVerdict, or_unknown};
 
 impl fmt::Display for VerifyReport {
@@ -26,6 +27,10 @@ impl fmt::Display for VerifyReport {
         for note in &self.notes {
             writeln!(f, "  {}", escape(note.as_bytes()))?;
         }
+        if let Some(planned) = self.iterations_planned {
+            let recorded = u64::try_from(self.iterations.len()).unwrap_or(u64::MAX);
+            writeln!(f, "  {}", iterations_said(recorded, planned))?;
+        }
         self.iterations.iter().try_for_each(|iteration| line(f, iteration))?;
         for explained in &self.explained {
             writeln!(f, "  {explained}")?;
@@ -33,6 +38,7 @@ impl fmt::Display for VerifyReport {
         if let Some(claims) = &self.claims {
             write!(f, "{claims}")?;
         }
+        writeln!(f, "  {}", fingerprint_said(self.fingerprint.as_deref()))?;
         writeln!(f, "{}", self.line())
     }
 }
@@ -67,6 +73,9 @@ fn line(f: &mut fmt::Formatter<'_>, iteration: &VerifiedIteration) -> fmt::Resul
         };
         let reasons: Vec<String> = iteration.void_reasons.iter().map(reason).collect();
         write!(f, " ({})", reasons.join(", "))?;
+    }
+    if let Some(flight) = iteration.probe_in_flight_at_end_ms {
+        write!(f, "; {}", in_flight_said(flight))?;
     }
     writeln!(f)
 }

@@ -11,7 +11,8 @@ mod tests;
 use super::claims::Claims;
 use super::compare::gate;
 use super::facts::{
-    BatchFacts, CallCost, Cost, Extremes, Labels, names, percent_of_ppm, said, watts,
+    BatchFacts, CallCost, Cost, Extremes, Labels, fingerprint_said, in_flight_said,
+    iterations_said, names, percent_of_ppm, said, watts,
 };
 use super::moment::Length;
 use super::pages::Page;
@@ -81,7 +82,8 @@ impl<'batch> Methods<'batch> {
         let ms = |length: Length| format!("{length} ms");
         let known_ms = |length: Option<Length>| length.map_or_else(|| said(None), ms);
         let verdict = self.verdict.backend_verdict().as_str();
-        vec![
+        let recorded = u64::try_from(self.windows.len()).unwrap_or(u64::MAX);
+        let mut list = vec![
             ("batch", said(Some(&facts.batch_id))),
             (
                 "GPU",
@@ -109,7 +111,11 @@ impl<'batch> Methods<'batch> {
             ("rounds", labelled(self.windows, |labels| labels.round.as_deref())),
             ("phases", self.phases()),
             ("n", self.windows.len().to_string()),
-        ]
+            ("iterations", iterations_said(recorded, facts.iterations_planned)),
+            ("proof", fingerprint_said(facts.fingerprint.as_deref())),
+        ];
+        list.extend(worst.in_flight_at_end.map(|flight| ("at the end", in_flight_said(flight))));
+        list
     }
 
     fn phases(&self) -> String {

@@ -145,7 +145,6 @@ impl Instrument for Gauges<'_> {
     }
 
     fn is_lost(&self, fields: &Fields) -> bool {
-        let lost = [UnknownReason::GpuLost, UnknownReason::GpuResetRequired].map(Status::Unknown);
-        fields.asked().any(|asked| asked.name == FieldName::Memory && lost.contains(&asked.status))
+        fields.asked().any(|asked| asked.name == FieldName::Memory && asked.is_device_gone())
     }
 }

@@ -100,7 +100,7 @@ impl Lane {
     }
 
     /// Its last row, and what is beneath it.
-    pub(super) fn end(mut self, now: BootNs, plan: &Plan<'_>) -> Ending {
+    pub(super) fn end(mut self, now: BootNs, plan: &Plan<'_>, interrupted: bool) -> Ending {
         let in_flight_since_ns = self.in_flight_since();
         let (at_ns, cause) = match (self.ended, self.over) {
             (_, Some(Ran { ended: Ended::Lost, at, .. })) => (at, EndCause::DeviceLost),
@@ -129,6 +129,9 @@ impl Lane {
             duration_ns: window.map(|window| window.0),
             in_flight_since_ns,
             rows_not_written,
+            interrupted,
+            // Read when it is written.
+            marks: None,
         };
         Ending { writer: self.writer, event }
     }

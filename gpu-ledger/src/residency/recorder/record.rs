@@ -24,8 +24,10 @@ use crate::escape::escape;
 use crate::notify::Manager;
 use crate::output::{complain, to_stdout};
 use crate::residency::events::Labels;
+use crate::residency::facts::{Extremes, fingerprint_said, in_flight_said, iterations_said};
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
 use crate::residency::moment::Length;
+pub use crate::residency::settings::OnVoid;
 use crate::residency::settings::Settings;
 use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, exit_status, or_unknown};
 use crate::unit::GpuUuid;
@@ -36,15 +38,6 @@ pub const BATCHES_VARIABLE: &str = "GPU_LEDGER_RESIDENCY";
 
 /// Exit status: no driver could be asked, which fails the backend verdict.
 const STATUS_BACKEND_FAILED: u8 = 3;
-
-/// What to do when an iteration is void.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum OnVoid {
-    /// Record no other: the batch is void whatever they are
-    Stop,
-    /// Record the rest, as evidence of what went wrong
-    Continue,
-}
 
 /// What is to be recorded. Cannot be printed: it holds the user's command as it was typed.
 pub struct RecordOptions {
@@ -256,6 +249,8 @@ fn manifest(
     manifest.driver_version = driver.version.as_ref().ok().cloned();
     manifest.nvml_timestamp_domain = gpu.asked.timestamps;
     manifest.requested_duration_ms = options.duration;
+    manifest.iterations_planned = u64::try_from(options.iterations.len()).unwrap_or(u64::MAX);
+    manifest.on_void = options.on_void;
     manifest.command = shown(&options.argv);
     let id = manifest.verification_id();
     manifest.harness_verified = id.as_ref().is_some_and(|id| verifications.holds(id));
@@ -352,6 +347,12 @@ fn page(reports: &[BatchReport], outcome: Outcome, acceptance: bool) -> String {
     let mut lines = Vec::new();
     for report in reports {
         lines.push(format!("batch {}", report.folder.display()));
+        let summary = &report.summary;
+        lines.push(iterations_said(summary.iterations_total, summary.iterations_planned));
+        let derived = report.iterations.iter().filter_map(|one| one.derived.as_ref());
+        let worst = Extremes::of(derived.map(|one| &one.figures));
+        lines.extend(worst.in_flight_at_end.map(in_flight_said));
+        lines.push(fingerprint_said(report.fingerprint.as_deref()));
         lines.push(report.line());
         lines.extend(report.troubles.iter().map(ToString::to_string));
     }

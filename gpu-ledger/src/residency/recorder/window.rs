@@ -107,7 +107,7 @@ pub async fn run(
     let outcome =
         Outcome { interrupted: window.interrupted, command_status: window.command_status };
     let now = plan.clock.boot();
-    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan));
+    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan, outcome.interrupted));
     Ok((endings.collect(), outcome))
 }
 

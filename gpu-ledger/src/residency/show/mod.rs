@@ -13,7 +13,10 @@ mod tests;
 
 use super::claims::Claims;
 use super::compare::{gate, shown};
-use super::facts::{BatchFacts, Extremes, Labels, names, said, watts};
+use super::facts::{
+    BatchFacts, Extremes, Labels, fingerprint_said, in_flight_said, iterations_said, names, said,
+    watts,
+};
 use super::pages::Page;
 use super::reasons::{VERIFIES, explained};
 use super::statistics::bootstrap::{DRAWS, N_MIN, interval};
@@ -169,6 +172,9 @@ impl Shown<'_> {
         if let Some(command) = &facts.command {
             page.fact("command", &said(Some(command)));
         }
+        let recorded = u64::try_from(self.iterations.len()).unwrap_or(u64::MAX);
+        page.fact("iterations", &iterations_said(recorded, facts.iterations_planned));
+        page.fact("proof", &fingerprint_said(facts.fingerprint.as_deref()));
     }
 
     fn verdicts(&self, page: &mut Page) {
@@ -213,6 +219,9 @@ impl Shown<'_> {
             }
             if figures.stopped_early {
                 page.line("        stopped early");
+            }
+            if let Some(flight) = figures.probe_in_flight_at_end_ms {
+                page.wrapped(8, 10, &in_flight_said(flight));
             }
         }
         if rest > 0 {

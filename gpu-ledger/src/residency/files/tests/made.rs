@@ -13,7 +13,7 @@ use crate::residency::probe::Ticker as _;
 use crate::residency::sample::{
     DeviceMemory, Fields, ProcessMemory, ProcessUtilization, Reading, Sample, Status,
 };
-use crate::residency::settings::Settings;
+use crate::residency::settings::{OnVoid, Settings};
 use crate::residency::tests::bench::{BOOT, MS, Order, Paced, Sampler, VirtualClock, run};
 use crate::residency::verdict::Backend;
 use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
@@ -103,6 +103,8 @@ pub(crate) fn manifest(recipe: &Recipe) -> Manifest {
     manifest.kernel = Some("6.12.0".to_owned());
     manifest.binary_sha256 = Some("00".repeat(32));
     manifest.driver_version = Some("595.45.04".to_owned());
+    manifest.iterations_planned = u64::try_from(recipe.windows.len()).unwrap();
+    manifest.on_void = OnVoid::Continue;
     manifest.requested_duration_ms = Some(Length::of_ms(recipe.duration_ms));
     manifest
 }
@@ -191,6 +193,8 @@ fn window(
         duration_ns: ran.t0.map(|_| recipe.duration_ms * MS),
         in_flight_since_ns: None,
         rows_not_written: 0,
+        interrupted: false,
+        marks: None,
     })
 }
 
@@ -220,6 +224,8 @@ pub(crate) fn try_batch(out: &Path, recipe: &Recipe) -> Result<BatchReport, File
             duration_ns: None,
             in_flight_since_ns: None,
             rows_not_written: 0,
+            interrupted: false,
+            marks: None,
         });
         troubles.extend(writer.end(end)?.troubles);
     }

@@ -233,6 +233,8 @@ fn without_a_word_on_the_backend_the_backend_fails() {
         duration_ns: None,
         in_flight_since_ns: None,
         rows_not_written: 0,
+        interrupted: false,
+        marks: None,
     };
     writer.end(end).unwrap();
     let report = batch.finish().unwrap();

@@ -1,6 +1,7 @@
 //! Whatever byte of whatever file is changed: it is found, and the file is named.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
@@ -9,8 +10,8 @@ use super::made::{self, Recipe};
 use crate::residency::files::{SUMS, verify};
 
 /// A small batch, made once.
-fn batch() -> &'static (tempfile::TempDir, std::path::PathBuf) {
-    static MADE: OnceLock<(tempfile::TempDir, std::path::PathBuf)> = OnceLock::new();
+fn batch() -> &'static (tempfile::TempDir, PathBuf) {
+    static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let recipe = Recipe { duration_ms: 300, ..Recipe::default() };
@@ -20,9 +21,23 @@ fn batch() -> &'static (tempfile::TempDir, std::path::PathBuf) {
     })
 }
 
+/// A copy of a batch, in a folder of the batch's name.
+struct Copied {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Copied {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// A copy of it, one file of which is otherwise.
-fn with(file: &str, bytes: Option<&[u8]>) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
+fn with(file: &str, bytes: Option<&[u8]>) -> Copied {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(Recipe::default().id);
+    let copy = Copied { _folder: folder, path };
     for (name, whole) in made::files(&batch().1) {
         let path = copy.path().join(&name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -34,7 +49,7 @@ fn with(file: &str, bytes: Option<&[u8]>) -> tempfile::TempDir {
     copy
 }
 
-fn assert_found(file: &str, copy: &tempfile::TempDir) {
+fn assert_found(file: &str, copy: &Copied) {
     let report = verify(copy.path());
     assert_eq!(report.as_recorded, Some(false), "{file}: {report}");
     assert_ne!(report.exit_status(), 0, "{file}: {report}");

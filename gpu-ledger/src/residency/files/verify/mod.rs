@@ -1,17 +1,20 @@
 //! Proves a batch: every derived file is made again from the raw rows and compared byte for byte, every file's
 //! hash with the one that was recorded, the three keys of every document with each other.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::error::FilesError;
+use super::held::Held;
 use super::iteration::Iteration;
 use super::manifest::{Manifest, ManifestStatus, is_batch_id};
-use super::marks::marks;
+use super::marks::{differs, marks};
+use super::recorded::Recorded;
 use super::seed::Said;
 use super::summary::{Summary, claims_of};
 use super::sums::{self, Hashes};
 use super::whole::{read, sha256};
-use super::{ITERATIONS, ITERATIONS_MAX, MANIFEST, MARKS, SUMMARY, SUMS, iteration_folder};
+use super::{EVENTS, ITERATIONS, MANIFEST, MARKS, SUMMARY, SUMS, iteration_folder};
 use crate::residency::facts::Extremes;
 use crate::residency::reasons::explained;
 use crate::residency::verdict::{BackendSaid, Verdict, Void, VoidReason};
@@ -70,13 +73,14 @@ pub fn check(folder: &Path) -> Checked {
         notes: Vec::new(),
         said: Vec::new(),
         mismatches: 0,
+        fingerprint: None,
     };
     let manifest = verifier.manifest();
     let iterations = match &manifest {
         Some((manifest, _)) => verifier.iterations(manifest),
         None => Vec::new(),
     };
-    verifier.marks();
+    verifier.marks(&iterations);
     let summary = manifest.as_ref().map(|(manifest, said)| {
         verifier.closed(manifest, *said, &iterations);
         Summary::of(manifest, &iterations, manifest.status == ManifestStatus::Closed)
@@ -108,6 +112,8 @@ struct Verifier<'folder> {
     said: Vec<BackendSaid>,
     /// Documents whose catch-ups are not those that the samples show.
     mismatches: u64,
+    /// The hash of the hashes.
+    fingerprint: Option<String>,
 }
 
 impl Verifier<'_> {
@@ -175,13 +181,20 @@ impl Verifier<'_> {
         }
     }
 
-    fn marks(&mut self) {
-        match super::sha256_file(&self.folder.join(MARKS)) {
-            Ok(hash) => drop(self.hashes.insert(MARKS.to_owned(), hash)),
+    fn marks(&mut self, iterations: &[Iteration]) {
+        let bytes = match read(&self.folder.join(MARKS)) {
+            Ok(bytes) => bytes,
             Err(error) => return self.find(MARKS, &error),
-        }
-        if let Err(error) = marks(self.folder) {
-            self.find(MARKS, &error);
+        };
+        self.hashes.insert(MARKS.to_owned(), sha256(&bytes));
+        let phases = match marks(self.folder) {
+            Ok(phases) => phases,
+            Err(error) => return self.find(MARKS, &error),
+        };
+        let ends = iterations.iter().filter_map(|one| one.derived.as_ref()?.end.as_ref());
+        let seen: Vec<_> = ends.filter_map(|end| Some((end.at, end.marks.as_ref()?))).collect();
+        if let Some(why) = differs(&bytes, &phases, &seen) {
+            self.find(MARKS, why);
         }
     }
 
@@ -202,6 +215,7 @@ impl Verifier<'_> {
     fn sums(&mut self, is_expected: bool) -> bool {
         let hashes = std::mem::take(&mut self.hashes);
         let recorded = self.document(SUMS);
+        self.fingerprint = self.hashes.get(SUMS).cloned();
         let has_sums = recorded.is_some();
         match recorded.map(String::from_utf8) {
             Some(Ok(recorded)) => {
@@ -221,13 +235,7 @@ impl Verifier<'_> {
 
     /// Every window whose folder is there, in the order of their numbers.
     fn iterations(&mut self, manifest: &Manifest) -> Vec<Iteration> {
-        let numbers = match self.numbers() {
-            Ok(numbers) => numbers,
-            Err(error) => {
-                self.find(ITERATIONS, &error);
-                Vec::new()
-            }
-        };
+        let numbers = self.held(manifest);
         for (number, expected) in numbers.iter().zip(1..) {
             if *number != expected {
                 let missing = iteration_folder(expected);
@@ -235,26 +243,88 @@ impl Verifier<'_> {
                 break;
             }
         }
-        numbers.into_iter().map(|number| self.window(manifest, number)).collect()
+        let iterations: Vec<Iteration> =
+            numbers.into_iter().map(|number| self.window(manifest, number)).collect();
+        self.recorded_with(manifest, &iterations);
+        iterations
     }
 
-    fn numbers(&self) -> Result<Vec<u64>, FilesError> {
-        let folder = self.folder.join(ITERATIONS);
-        let mut numbers = Vec::new();
-        for entry in std::fs::read_dir(&folder).map_err(FilesError::io("read", &folder))? {
-            let entry = entry.map_err(FilesError::io("read", &folder))?;
-            let name = entry.file_name();
-            let number: Option<u64> = name.to_str().and_then(|name| name.parse().ok());
-            let number = number.filter(|number| (1..=ITERATIONS_MAX).contains(number));
-            let folder = number.map(iteration_folder);
-            numbers.extend(
-                number.filter(|_| {
-                    folder.is_some_and(|folder| self.folder.join(folder) == entry.path())
-                }),
+    /// Numbers of the windows that are there; whatever else is there that no batch holds is found.
+    fn held(&mut self, manifest: &Manifest) -> Vec<u64> {
+        let held = match Held::of(self.folder) {
+            Ok(held) => held,
+            Err(error) => {
+                self.find(ITERATIONS, &error);
+                return Vec::new();
+            }
+        };
+        for (path, why) in held.strange {
+            self.find(&path, &why);
+        }
+        let is_ended = self.folder.join(SUMS).exists();
+        for path in held.partial {
+            if is_ended {
+                self.find(
+                    &path,
+                    "a batch that has ended holds no such file: move it out of the folder",
+                );
+            } else {
+                self.notes.push(format!("{path}: its writer was cut off, and it was never whole"));
+            }
+        }
+        let folder = std::fs::canonicalize(self.folder);
+        let id = Some(manifest.batch_id.as_ref());
+        if folder.as_ref().is_ok_and(|folder| folder.file_name() != id) {
+            let id = &manifest.batch_id;
+            self.find(
+                MANIFEST,
+                &format!(
+                    "it is of batch {id}, and the folder is called otherwise: call the folder {id}, so that \
+                     what was written down of it can be found"
+                ),
             );
         }
-        numbers.sort_unstable();
-        Ok(numbers)
+        held.numbers
+    }
+
+    /// Compares the manifest with what every window says that it was opened with.
+    fn recorded_with(&mut self, manifest: &Manifest, iterations: &[Iteration]) {
+        let said = match Recorded::of(manifest) {
+            Ok(said) => said,
+            Err(error) => return self.find(MANIFEST, &error),
+        };
+        // By field: in which window first, what it says there and here, and in how many more.
+        let mut differences = BTreeMap::new();
+        for iteration in iterations {
+            let derived = iteration.derived.as_ref();
+            let Some(opened) = derived.and_then(|one| one.recorded_with.as_ref()) else { continue };
+            let differs = opened.differences(&said);
+            self.mismatches = self.mismatches.saturating_add(u64::from(!differs.is_empty()));
+            for (name, there, here) in differs {
+                let (_, more) =
+                    differences.entry(name).or_insert(((iteration.number, there, here), 0_u64));
+                *more = more.saturating_add(1);
+            }
+        }
+        for (name, ((number, there, here), windows)) in differences {
+            let folder = iteration_folder(number);
+            self.find(
+                MANIFEST,
+                &format!(
+                    "{name} is {here} and was {there} when the batch was opened, as {folder}/{EVENTS} says in \
+                     its first row ({windows} of {} windows)",
+                    iterations.len()
+                ),
+            );
+        }
+        let planned = manifest.iterations_planned;
+        if let Some(more) = iterations.iter().find(|iteration| iteration.number > planned) {
+            let folder = iteration_folder(more.number);
+            self.find(
+                &folder,
+                &format!("it is more than the {planned} that the batch was opened for"),
+            );
+        }
     }
 
     fn report(
@@ -308,6 +378,8 @@ impl Verifier<'_> {
             max_sample_age_ms: summary.and_then(|summary| summary.max_sample_age_ms),
             max_sample_age_sup_ms: summary.and_then(|summary| summary.max_sample_age_sup_ms),
             sample_age_cap_ms: manifest.map(|manifest| manifest.settings.cap),
+            iterations_planned: manifest.map(|manifest| manifest.iterations_planned),
+            fingerprint: self.fingerprint,
             files_checked: u64::try_from(self.hashes.len()).unwrap_or(u64::MAX),
             iterations: iterations.iter().map(window::verified).collect(),
             findings: self.findings,

@@ -48,6 +48,8 @@ pub struct VerifiedIteration {
     pub max_sample_age_ms: Option<Length>,
     /// The supremum between them.
     pub max_sample_age_sup_ms: Option<Length>,
+    /// How long the probe had been in flight that never came back; null: none was.
+    pub probe_in_flight_at_end_ms: Option<Length>,
     /// Raw rows that everything was made again from.
     pub rows: u64,
 }
@@ -95,6 +97,10 @@ pub struct VerifyReport {
     pub max_sample_age_sup_ms: Option<Length>,
     /// The cap; null where the manifest cannot be read.
     pub sample_age_cap_ms: Option<Length>,
+    /// Windows that the batch was to have; null where the manifest cannot be read.
+    pub iterations_planned: Option<u64>,
+    /// The SHA-256 of its `SHA256SUMS`, to be noted down elsewhere; null without one.
+    pub fingerprint: Option<String>,
     /// Files whose bytes were looked at.
     pub files_checked: u64,
     /// Its windows.

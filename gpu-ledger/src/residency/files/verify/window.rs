@@ -123,11 +123,6 @@ impl Verifier<'_> {
                 }
             }
             iteration.sha256.extend(self.hashes.get(&file).map(|hash| (name, hash.clone())));
-            if iteration.path(&format!("{name}.partial")).exists() {
-                self.notes.push(format!(
-                    "{file}.partial: its writer was cut off, and it was never whole"
-                ));
-            }
         }
         if let Some(bytes) = document {
             self.iteration(manifest, &iteration, &named(ITERATION), &bytes);
@@ -230,6 +225,7 @@ pub(super) fn verified(iteration: &Iteration) -> VerifiedIteration {
         gpu_deadline_recovery_count: figures.map(|figures| figures.deadlines.recovery),
         max_sample_age_ms: figures.and_then(|figures| figures.max_sample_age_ms),
         max_sample_age_sup_ms: figures.and_then(|figures| figures.max_sample_age_sup_ms),
+        probe_in_flight_at_end_ms: figures.and_then(|figures| figures.probe_in_flight_at_end_ms),
         rows,
     }
 }

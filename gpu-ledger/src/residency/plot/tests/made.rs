@@ -165,6 +165,8 @@ impl Made<'_> {
             harness_verified: !failed,
             clock_sync: None,
             command: None,
+            iterations_planned: 1,
+            fingerprint: Some("00".repeat(32)),
         };
         Facts {
             batch,

@@ -159,6 +159,8 @@ pub(in crate::residency) fn facts(batch_id: &str) -> BatchFacts {
         harness_verified: true,
         clock_sync: Some("synchronized".to_owned()),
         command: Some("python3 serve.py".to_owned()),
+        iterations_planned: 1,
+        fingerprint: Some("00".repeat(32)),
     }
 }
 
