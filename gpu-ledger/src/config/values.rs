@@ -64,6 +64,28 @@ pub fn ring_size(text: &str) -> Result<u32, String> {
     }
 }
 
+/// So many bytes: a number, or one with `KiB`, `MiB`, `GiB` or `TiB` in any case.
+///
+/// # Errors
+/// What is wrong, and what a size looks like.
+pub fn bytes(text: &str) -> Result<i64, String> {
+    let remedy = "give bytes, or a size such as 512MiB or 8GiB";
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: i64 = match text.get(number.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        other => return Err(format!("{other:?} is no unit of a size; {remedy}")),
+    };
+    let digits = number.trim_end();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<i64> = digits.parse().ok().filter(|_| is_number);
+    let number = number.ok_or_else(|| format!("no whole number of bytes; {remedy}"))?;
+    number.checked_mul(unit).ok_or_else(|| format!("more than any memory; {remedy}"))
+}
+
 /// A time as people write it.
 pub(crate) fn time_text(time: Duration) -> String {
     SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
@@ -204,6 +226,16 @@ mod tests {
         assert_eq!(ring_size("1GiB"), Ok(1 << 30));
         for wrong in ["4", "3MiB", "32KiB", "2GiB", "MiB", "", "99999GiB", "-4MiB", "4mib"] {
             assert!(ring_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_told_with_and_without_a_unit() {
+        for (text, told) in [("0", 0), ("17", 17), ("1GiB", 1 << 30), ("512 mib", 512 << 20), ("2b", 2)] {
+            assert_eq!(bytes(text), Ok(told), "{text}");
+        }
+        for text in ["", "GiB", "-1", "1.5GiB", "1GB", "1e3", "9999999TiB", "+1"] {
+            assert!(bytes(text).unwrap_err().ends_with("give bytes, or a size such as 512MiB or 8GiB"), "{text}");
         }
     }
 

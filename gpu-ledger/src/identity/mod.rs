@@ -31,12 +31,12 @@ use crate::unknown::NamelessReason;
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file that must be there could not be read.
-    #[error("cannot read {path}: {source}; run on the host's /proc with the right to read it")]
+    #[error("cannot read {path}: {cause}; run on the host's /proc with the right to read it")]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A file of procfs does not have the form that its manual page gives it.
     #[error("{path} has no {field}; is it a procfs of Linux?")]

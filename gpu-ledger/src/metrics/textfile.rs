@@ -19,12 +19,12 @@ const BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum TextfileError {
     /// It cannot be read or written.
-    #[error("{path}: {source}; let the daemon's user read and write in this folder (ReadWritePaths= of its unit), or set metrics.textfile", path = path.display())]
+    #[error("{path}: {cause}; let the daemon's user read and write in this folder (ReadWritePaths= of its unit), or set metrics.textfile", path = path.display())]
     File {
         /// What it was about.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The path has no folder or no name.
     #[error("{path}: no path of a file; set metrics.textfile to one that ends in .prom", path = path.display())]
@@ -47,7 +47,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), TextfileError> {
     };
     let failed = |path: &Path| {
         let path = path.to_path_buf();
-        move |source| TextfileError::File { path, source }
+        move |cause| TextfileError::File { path, cause }
     };
     let mode = std::fs::metadata(folder).map_err(failed(folder))?.mode();
     if mode & 0o002 != 0 {
@@ -84,7 +84,7 @@ fn fill(path: &Path, text: &str) -> std::io::Result<()> {
 /// The file as it stands, `None` where there is none: what a scraper has seen last, for
 /// [`super::HeldPage`].
 pub fn read(path: &Path) -> Result<Option<String>, TextfileError> {
-    let failed = |source| TextfileError::File { path: path.to_path_buf(), source };
+    let failed = |cause| TextfileError::File { path: path.to_path_buf(), cause };
     let flags = i32::try_from(OFlags::NOFOLLOW.bits())
         .map_err(|_| TextfileError::NoFile { path: path.to_path_buf() })?;
     let file = match File::options().read(true).custom_flags(flags).open(path) {

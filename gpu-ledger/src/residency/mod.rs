@@ -27,6 +27,7 @@
 pub mod claims;
 pub mod compare;
 pub mod counts;
+pub mod ending;
 pub mod events;
 #[cfg(feature = "parquet")]
 pub mod export;

@@ -5,12 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
+use super::ending::notes;
 use super::events::Labels;
 use super::facts::{BatchFacts, Extremes};
 use super::files::{
     ClockSyncState, Derived, FilesError, Iteration, Manifest, Walked, check, events_beside_points,
     marks, walk_proven,
 };
+use super::moment::Length;
 use super::statistics::Sound;
 use super::statistics::people::People;
 use super::statistics::phases::Phases;
@@ -47,6 +49,8 @@ pub struct ReadIteration {
     pub folder: PathBuf,
     /// Everything that follows from its rows.
     pub derived: Derived,
+    /// How it ended, where a reader has to know ([`super::ending::notes`]).
+    pub notes: Vec<String>,
 }
 
 /// A batch that is as it was recorded.
@@ -79,7 +83,11 @@ impl Read {
         let Some(manifest) = checked.manifest else {
             return Err(FilesError::NoBatch { path: folder.to_path_buf() }.into());
         };
-        let iterations = checked.iterations.into_iter().filter_map(read_iteration).collect();
+        let iterations = checked
+            .iterations
+            .into_iter()
+            .filter_map(|one| read_iteration(one, manifest.requested_duration_ms))
+            .collect();
         let marks = marks(folder)?.into_iter().map(|phase| (phase.at, phase.name)).collect();
         Ok(Self {
             folder: folder.to_path_buf(),
@@ -97,6 +105,16 @@ impl Read {
     #[must_use]
     pub fn figures(&self) -> Vec<&Figures> {
         self.iterations.iter().map(|iteration| &iteration.derived.figures).collect()
+    }
+
+    /// The phases that were marked while this iteration was recorded: one that was open when another ended is not
+    /// its own.
+    #[must_use]
+    pub fn marks_of(&self, iteration: &ReadIteration) -> Vec<(BootNs, String)> {
+        let Some(began) = iteration.derived.began_at else { return Vec::new() };
+        let ended = iteration.derived.end.as_ref().map(|end| end.at);
+        let is_its = |at: BootNs| at >= began && ended.is_none_or(|ended| at <= ended);
+        self.marks.iter().filter(|(at, _)| is_its(*at)).cloned().collect()
     }
 
     /// What its phases are called, each once, in the order they came.
@@ -143,7 +161,7 @@ impl Read {
         let window = Window { t0, timeline_period: settings.timeline_period, duration };
         let mut people = People::default();
         events_beside_points(&iteration.folder, |event| people.note(event))?;
-        let phases = Phases::of(&self.marks, window);
+        let phases = Phases::of(&self.marks_of(iteration), window);
         let mut fold = IterationFold::new(sound, window, settings, phases, people, thresholds);
         walk_proven(&iteration.folder, settings, |walked| {
             if let Walked::Point(point) = walked {
@@ -155,11 +173,12 @@ impl Read {
     }
 }
 
-fn read_iteration(iteration: Iteration) -> Option<ReadIteration> {
+fn read_iteration(iteration: Iteration, requested: Option<Length>) -> Option<ReadIteration> {
     let Iteration { number, folder, derived, .. } = iteration;
     let derived = derived?;
     let labels = derived.labels.clone().unwrap_or_default();
-    Some(ReadIteration { number, labels, folder, derived })
+    let notes = notes(&derived, requested);
+    Some(ReadIteration { number, labels, folder, derived, notes })
 }
 
 /// What reports say of a manifest; `None` where it lacks what no report can be without.

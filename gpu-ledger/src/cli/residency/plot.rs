@@ -119,6 +119,7 @@ fn iteration(one: &ReadIteration) -> anyhow::Result<Iteration> {
         t0_wall: one.derived.t0_wall.map(rfc3339),
         figures: one.derived.figures.clone(),
         voids: one.derived.voids.clone(),
+        notes: one.notes.clone(),
     })
 }
 
@@ -126,8 +127,8 @@ fn curve(read: &Read, one: &ReadIteration) -> anyhow::Result<Option<Curve>> {
     let settings = &read.facts.settings;
     let Some(mut fold) = CurveFold::of(&one.derived.figures, settings) else { return Ok(None) };
     events_beside_points(&one.folder, |event| fold.event(event))?;
-    for (at, name) in &read.marks {
-        fold.phase(*at, name.clone());
+    for (at, name) in read.marks_of(one) {
+        fold.phase(at, name);
     }
     walk_proven(&one.folder, settings, |walked| {
         match walked {

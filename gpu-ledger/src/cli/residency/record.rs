@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use super::super::{Usage, block_on, trace};
 use crate::clock::Clock;
 use crate::config::values::{duration, duration_not_zero};
+use crate::escape::escape;
 use crate::residency::events::Labels;
 use crate::residency::moment::Length;
 use crate::residency::recorder::record::{OnVoid, RecordOptions, record};
@@ -17,6 +18,9 @@ use crate::residency::settings::{AgeGate, Settings};
 
 const EXIT_STATUS: &str = "Exit status: 0 accepted, 1 failed, 3 the backend verdict failed (a simulation, or no \
 driver to ask), 4 the data are void, 5 both, 64 usage. The command's own status is in the batch.";
+
+/// The greatest age that an acceptance run may allow.
+const ACCEPTED_CAP_MAX: Length = Length::of_ms(750);
 
 /// Iterations that one batch may have: more is a loop that nobody will look through.
 const ITERATIONS_MAX: usize = 9_999;
@@ -81,7 +85,8 @@ pub(super) struct Record {
     #[arg(long, conflicts_with_all = ["duration", "cmd", "config", "context", "round", "rounds",
           "timeline_period"])]
     acceptance: bool,
-    /// Label of the configuration; given again, CMD runs for each (GPU_LEDGER_CONFIG in its environment)
+    /// Label of the configuration; given again, CMD runs for each, once in every round (GPU_LEDGER_CONFIG in its
+    /// environment)
     #[arg(long, value_name = "NAME")]
     config: Vec<String>,
     /// Label of the context; given again, CMD runs for each (GPU_LEDGER_CONTEXT)
@@ -90,7 +95,8 @@ pub(super) struct Record {
     /// Label of the round; given again, CMD runs for each (GPU_LEDGER_ROUND)
     #[arg(long, value_name = "NAME", conflicts_with = "rounds")]
     round: Vec<String>,
-    /// So many rounds, numbered from 1
+    /// So many rounds, numbered from 1: all configs and contexts in the first, then all in the second, so that
+    /// what drifts meanwhile is no difference between them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=9_999))]
     rounds: Option<u64>,
     /// What to do when an iteration is void, which voids the batch
@@ -127,6 +133,9 @@ impl Record {
             (false, duration) => duration.map(length),
         };
         settings.check(duration).map_err(|error| Usage(error.to_string()))?;
+        if self.acceptance {
+            self.check_acceptance(&settings)?;
+        }
         let options = RecordOptions {
             run_as: trace::user_of_command(self.as_root)?,
             iterations: self.iterations()?,
@@ -145,6 +154,25 @@ impl Record {
             clock,
         };
         block_on(record(options))?
+    }
+
+    /// What an acceptance run stands for: no sample older than 750 ms, at any moment.
+    fn check_acceptance(&self, settings: &Settings) -> Result<(), Usage> {
+        if settings.cap > ACCEPTED_CAP_MAX {
+            return Err(Usage(format!(
+                "--acceptance holds every sample against {ACCEPTED_CAP_MAX} ms at most, and --max-age is {} ms; \
+                 leave --max-age out, or give a smaller one",
+                settings.cap
+            )));
+        }
+        if self.gate == Gate::Points && self.preset.is_none() {
+            return Err(Usage(
+                "--acceptance holds ages between points too: leave --gate points out (--preset seed is the rule \
+                 as it was first written down)"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 
     fn settings(&self) -> Settings {
@@ -174,31 +202,45 @@ impl Record {
         }
     }
 
-    /// Every (config, context, round), the last turning quickest.
+    /// Every (config, context) once in each round: what drifts meanwhile is then no difference between configs.
     fn iterations(&self) -> Result<Vec<Labels>, Usage> {
-        let or_none = |labels: &[String]| -> Vec<Option<String>> {
+        let or_none = |option: &str, labels: &[String]| -> Result<Vec<Option<String>>, Usage> {
             if labels.is_empty() {
-                return vec![None];
+                return Ok(vec![None]);
             }
-            labels.iter().cloned().map(Some).collect()
+            let repeated = labels
+                .iter()
+                .zip(1..)
+                .find(|(label, next)| labels.get(*next..).is_some_and(|rest| rest.contains(label)));
+            if let Some((label, _)) = repeated {
+                return Err(Usage(format!(
+                    "--{option} {} is given twice: its iterations could not be told apart; give each its own \
+                     name, and --rounds N to repeat them",
+                    escape(label.as_bytes())
+                )));
+            }
+            Ok(labels.iter().cloned().map(Some).collect())
         };
         let rounds = match self.rounds {
             Some(rounds) => (1..=rounds).map(|round| Some(round.to_string())).collect(),
-            None => or_none(&self.round),
+            None => or_none("round", &self.round)?,
         };
-        let mut iterations = Vec::new();
-        for config in or_none(&self.config) {
-            for context in or_none(&self.context) {
-                for round in &rounds {
+        let (configs, contexts) =
+            (or_none("config", &self.config)?, or_none("context", &self.context)?);
+        let all = rounds.len().saturating_mul(configs.len()).saturating_mul(contexts.len());
+        if all > ITERATIONS_MAX {
+            return Err(Usage(format!(
+                "--config, --context and --round make more than {ITERATIONS_MAX} iterations; record them in \
+                 several batches"
+            )));
+        }
+        let mut iterations = Vec::with_capacity(all);
+        for round in &rounds {
+            for config in &configs {
+                for context in &contexts {
                     let (config, context) = (config.clone(), context.clone());
                     iterations.push(Labels { config, context, round: round.clone() });
                 }
-            }
-            if iterations.len() > ITERATIONS_MAX {
-                return Err(Usage(format!(
-                    "--config, --context and --round make more than {ITERATIONS_MAX} iterations; record \
-                     them in several batches"
-                )));
             }
         }
         Ok(iterations)

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::EXIT_STATUS;
 use crate::cli::{STATUS_FAILED, Usage, print};
+use crate::config::values::bytes;
 use crate::output::complain;
 use crate::rendering::json;
 use crate::residency::compare::{Across, Observation, Options, Side, admit, compare};
@@ -39,8 +40,8 @@ pub(super) struct Show {
     /// Of the bootstrap over iterations
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
-    /// State how long device memory was above this many bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
+    /// State how long device memory was above this: bytes, or with KiB, MiB, GiB
+    #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
     memory_above: Option<i64>,
     /// State how long utilization was above this many percent
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(0..=100))]
@@ -81,6 +82,7 @@ impl Show {
                 number: iteration.number,
                 labels: &iteration.labels,
                 figures: &iteration.derived.figures,
+                notes: &iteration.notes,
                 statistics: statistics.get(place),
             })
             .collect();
@@ -117,7 +119,11 @@ impl Methods {
         let windows: Vec<Window<'_>> = read
             .iterations
             .iter()
-            .map(|one| Window { labels: &one.labels, figures: &one.derived.figures })
+            .map(|one| Window {
+                labels: &one.labels,
+                figures: &one.derived.figures,
+                notes: &one.notes,
+            })
             .collect();
         let phases = read.phase_names();
         let paragraph = match Paragraph::new(&read.facts, &read.verdict, &windows, &phases, SEED) {

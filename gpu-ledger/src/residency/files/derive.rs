@@ -56,6 +56,8 @@ pub struct CpuFigures {
 pub struct WindowEnd {
     /// When that was decided.
     pub at: BootNs,
+    /// Why.
+    pub cause: EndCause,
     /// Whether somebody asked for it, or that nothing more be recorded.
     pub is_asked_for: bool,
     /// The phases that were marked until then; `None` where they could not be read.
@@ -81,6 +83,8 @@ pub struct Derived {
     pub cpu: CpuFigures,
     /// How the command ended, where one was run and did.
     pub command: Option<CommandStatus>,
+    /// When its recording began: the first reading of the clocks.
+    pub began_at: Option<BootNs>,
     /// What the clocks showed last.
     pub last_anchor: Option<WallAnchor>,
     /// What the wall clock showed at T0, by the last reading of the clocks before it.
@@ -237,6 +241,7 @@ struct Facts {
     clocks: ClockFold,
     /// The last anchor not after T0, until one comes after it.
     before: Option<(BootNs, u64, WallUs)>,
+    began_at: Option<BootNs>,
     last_anchor: Option<WallAnchor>,
     t0_wall: Option<WallUs>,
     /// CPU time of the recorder when it was told first, and last.
@@ -349,7 +354,7 @@ impl Facts {
             }
             Event::End { at_ns, cause, interrupted, marks, .. } => {
                 let is_asked_for = interrupted || cause == EndCause::Stopped;
-                self.end = Some(WindowEnd { at: at_ns, is_asked_for, marks });
+                self.end = Some(WindowEnd { at: at_ns, cause, is_asked_for, marks });
                 self.is_over = true;
             }
             // Rows of processes and phases are for those who draw; a stuck probe is in the last row.
@@ -367,6 +372,7 @@ impl Facts {
         if self.last_anchor.is_some_and(|last| boottime_ns < last.boottime_ns) {
             self.clocks.went_back = true;
         }
+        self.began_at.get_or_insert(boottime_ns);
         self.last_anchor = Some(WallAnchor { boottime_ns, realtime_us });
         let mut fold = |(boot, mono, wall)| self.clocks.anchor(boot, mono, wall);
         match window {
@@ -459,6 +465,7 @@ impl Told {
             figures,
             cpu: facts.figures,
             command: facts.command,
+            began_at: facts.began_at,
             last_anchor: facts.last_anchor,
             t0_wall: facts.t0_wall,
             voids: Verdict::merged([voids]),

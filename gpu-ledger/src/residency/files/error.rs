@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The system said no.
-    #[error("cannot {doing} {path}: {source}{}", remedy(source), path = path.display())]
+    #[error("cannot {doing} {path}: {cause}{}", remedy(cause), path = path.display())]
     Io {
         /// What was tried.
         doing: &'static str,
         /// On which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Rows are missing, and are counted.
     #[error("{path}: {rows} rows could not be written: the batch is void (incomplete); free space there, and record again", path = path.display())]
@@ -83,7 +83,7 @@ pub enum FilesError {
 impl FilesError {
     /// For `map_err`.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.to_path_buf(), source }
+        move |cause| Self::Io { doing, path: path.to_path_buf(), cause }
     }
 
     /// A document that says something wrong.
@@ -93,14 +93,14 @@ impl FilesError {
 
     /// Whether there is no such file.
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether there was no room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Io { source, .. } => is_full(source),
+            Self::Io { cause, .. } => is_full(cause),
             Self::NotWritten { .. } => true,
             _ => false,
         }

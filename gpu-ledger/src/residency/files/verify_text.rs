@@ -77,6 +77,9 @@ fn line(f: &mut fmt::Formatter<'_>, iteration: &VerifiedIteration) -> fmt::Resul
     if let Some(flight) = iteration.probe_in_flight_at_end_ms {
         write!(f, "; {}", in_flight_said(flight))?;
     }
+    for note in &iteration.notes {
+        write!(f, "; {note}")?;
+    }
     writeln!(f)
 }
 

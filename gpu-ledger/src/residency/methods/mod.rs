@@ -23,7 +23,7 @@ use super::statistics::bootstrap::{DRAWS, N_MIN};
 use super::statistics::{Sound, VoidBatch};
 use super::tally::Figures;
 use super::verdict::{Verdict, or_unknown};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 
 /// What the paragraph is filled with.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Window<'batch> {
     pub labels: &'batch Labels,
     /// Its figures.
     pub figures: &'batch Figures,
+    /// How it ended, where a reader has to know.
+    pub notes: &'batch [String],
 }
 
 impl<'batch> Methods<'batch> {
@@ -105,7 +107,7 @@ impl<'batch> Methods<'batch> {
             ("duty cycle", percent_of_ppm(worst.cost.probe_duty_cycle_ppm)),
             ("own CPU", format!("{} of a core", percent_of_ppm(worst.cost.recorder_cpu_ppm))),
             ("harness", if facts.harness_verified { "verified" } else { "unverified" }.to_owned()),
-            ("command", facts.command.as_deref().map_or_else(|| "none".to_owned(), shown)),
+            ("command", facts.command.as_deref().map_or_else(|| "none".to_owned(), typed)),
             ("configs", labelled(self.windows, |labels| labels.config.as_deref())),
             ("contexts", labelled(self.windows, |labels| labels.context.as_deref())),
             ("rounds", labelled(self.windows, |labels| labels.round.as_deref())),
@@ -199,7 +201,7 @@ impl<'batch> Methods<'batch> {
         let mut sentences = vec![match &self.facts.command {
             Some(command) => format!(
                 "It was recorded while this command ran, once in each iteration: {}.",
-                shown(command)
+                typed(command)
             ),
             None => "No command was run for it.".to_owned(),
         }];
@@ -215,6 +217,16 @@ impl<'batch> Methods<'batch> {
             .collect();
         if !labels.is_empty() {
             sentences.push(format!("Iterations were labelled by {}.", labels.join("; ")));
+        }
+        let recorded = u64::try_from(self.windows.len()).unwrap_or(u64::MAX);
+        if recorded != self.facts.iterations_planned {
+            let said = iterations_said(recorded, self.facts.iterations_planned);
+            sentences.push(format!("Of its iterations, {said}."));
+        }
+        for (window, place) in self.windows.iter().zip(1_u64..) {
+            for note in window.notes {
+                sentences.push(format!("Iteration {place}: {note}."));
+            }
         }
         if !self.phases.is_empty() {
             sentences.push(format!("Phases were marked by the user: {}.", self.phases()));
@@ -296,6 +308,11 @@ impl<'batch> Methods<'batch> {
 /// A stranger's text, safe to print.
 fn shown(text: &str) -> String {
     escape(text.as_bytes()).to_string()
+}
+
+/// The command, which was made safe when it was written down.
+fn typed(command: &str) -> String {
+    printable(command.as_bytes()).to_string()
 }
 
 /// One of the labels of an iteration.

@@ -15,7 +15,7 @@ struct Told {
 fn told(facts: &BatchFacts, verdict: &Verdict) -> Told {
     let figures = Made::of(400, &[(0, MIB), (200, MIB), (400, MIB)]).figures();
     let labels = [labels("fp8", 1), labels("bf16\n", 1)];
-    let windows = labels.each_ref().map(|labels| Window { labels, figures: &figures });
+    let windows = labels.each_ref().map(|labels| Window { labels, figures: &figures, notes: &[] });
     let phases = ["load".to_owned(), "serve_%".to_owned()];
     let methods = Methods::new(facts, verdict, &windows, &phases, 1).unwrap();
     Told { text: methods.text(), paragraph: methods.paragraph(), latex: methods.latex() }
@@ -53,7 +53,7 @@ fn it_cannot_be_had_of_a_void_batch() {
     let figures = Made::of(400, &[(0, MIB)]).figures();
     let facts = facts("batch-1");
     let labels = labels("x", 1);
-    let window = Window { labels: &labels, figures: &figures };
+    let window = Window { labels: &labels, figures: &figures, notes: &[] };
     let refused = Methods::new(&facts, &void(), &[window], &[], 1).map(|_| ()).unwrap_err();
     assert_eq!(refused.0, void().data);
 }
@@ -81,7 +81,7 @@ fn text_and_latex_say_the_same_facts() {
     let Told { text, latex, .. } = told(&made, &valid());
     let figures = Made::of(400, &[(0, MIB)]).figures();
     let labels = labels("x", 1);
-    let window = [Window { labels: &labels, figures: &figures }];
+    let window = [Window { labels: &labels, figures: &figures, notes: &[] }];
     let verdict = valid();
     let methods = Methods::new(&made, &verdict, &window, &[], 1).unwrap();
     let names: Vec<&str> = methods.facts().iter().map(|(name, _)| *name).collect();

@@ -72,6 +72,9 @@ pub(super) fn draw(sheet: &mut Sheet, picture: &Picture<'_>) {
     of.extend(iteration.labels.iter().map(|(name, value)| format!("{name} {value}")));
     of.push(format!("T0 {}", iteration.t0_wall.as_deref().unwrap_or("UNKNOWN")));
     sheet.facts("s", &of);
+    for note in &iteration.notes {
+        sheet.line("s loud", note);
+    }
     if sheet.void && iteration.voids.is_empty() {
         sheet.line(
             "s",

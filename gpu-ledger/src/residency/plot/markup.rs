@@ -69,6 +69,11 @@ impl Markup {
         let mut safe = String::new();
         let mut buffer = [0; 4];
         for character in text.chars() {
+            // Names come here safe already, and are no other for it.
+            if character == '\\' {
+                safe.push(character);
+                continue;
+            }
             let encoded: &str = character.encode_utf8(&mut buffer);
             if self.glyphs == Glyphs::Embedded && !font::covers(character) && !is_control(character)
             {

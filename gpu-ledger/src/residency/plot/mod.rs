@@ -71,6 +71,8 @@ pub struct Iteration {
     pub figures: Figures,
     /// What it is void for itself.
     pub voids: Vec<Void>,
+    /// How it ended, where a reader has to know.
+    pub notes: Vec<String>,
 }
 
 /// What is drawn.

@@ -11,7 +11,7 @@ use nix::unistd::User;
 use super::harness::{Harness, Verifications};
 use super::people::People;
 use super::progress::Progress;
-use super::window::{self, Outcome, Plan};
+use super::window::{self, Plan};
 use crate::accounting::calls::Calls;
 use crate::accounting::driver::{
     DriverFacts, DriverOptions, GpuFacts, in_initial_pid_namespace, open_library,
@@ -23,8 +23,9 @@ use crate::clock::Clock;
 use crate::escape::escape;
 use crate::notify::Manager;
 use crate::output::{complain, to_stdout};
+use crate::residency::ending::notes;
 use crate::residency::events::Labels;
-use crate::residency::facts::{Extremes, fingerprint_said, in_flight_said, iterations_said};
+use crate::residency::facts::{Extremes, fingerprint_said, in_flight_said, iterations_said, said};
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
 use crate::residency::moment::Length;
 pub use crate::residency::settings::OnVoid;
@@ -144,11 +145,11 @@ pub async fn record(options: RecordOptions) -> anyhow::Result<u8> {
     for batch in batches {
         reports.push(batch.finish()?);
     }
-    let outcome = recorded?;
+    recorded?;
     if options.acceptance {
         remember(&verifications, &reports);
     }
-    let page = page(&reports, outcome, options.acceptance);
+    let page = page(&reports, options.acceptance);
     to_stdout(&page)?;
     Ok(status(&reports))
 }
@@ -282,13 +283,19 @@ async fn iterations(
     uuids: &[GpuUuid],
     batches: &mut [Batch],
     people: &mut People,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<()> {
     let mut progress = Progress::new(uuids.len(), options.settings.cap, options.duration);
-    let folders: Vec<PathBuf> = batches.iter().map(|batch| batch.folder().to_path_buf()).collect();
-    let folders = std::env::join_paths(&folders)?;
+    // The command may go elsewhere before it marks a phase.
+    let folders = batches.iter().map(|batch| std::path::absolute(batch.folder()));
+    let folders: Vec<PathBuf> = folders.collect::<Result<_, _>>()?;
+    let folders = std::env::join_paths(&folders).map_err(|_| {
+        anyhow::anyhow!(
+            "--out has a colon in its path, by which {BATCHES_VARIABLE} parts the batches for `residency mark`; \
+             give a folder without one"
+        )
+    })?;
     let commands = AtomicU64::new(0);
     let manager = Manager::of(options.notify_socket.as_ref(), None);
-    let mut last = Outcome { interrupted: false, command_status: None };
     for labels in &options.iterations {
         progress.begin();
         let mut lanes = Vec::new();
@@ -307,18 +314,18 @@ async fn iterations(
             commands: &commands,
             manager: &manager,
         };
-        let (endings, outcome) = window::run(&plan, library, lanes, people, &mut progress).await?;
-        last = outcome;
+        let (endings, interrupted) =
+            window::run(&plan, library, lanes, people, &mut progress).await?;
         let mut is_void = false;
         for ending in endings {
             let report = ending.writer.end(ending.event)?;
             is_void |= !report.verdict.data.is_empty();
         }
-        if outcome.interrupted || (is_void && options.on_void == OnVoid::Stop) {
+        if interrupted || (is_void && options.on_void == OnVoid::Stop) {
             break;
         }
     }
-    Ok(last)
+    Ok(())
 }
 
 /// What the command finds: where its phases are marked, and which iteration it is.
@@ -342,22 +349,45 @@ fn remember(verifications: &Verifications, reports: &[BatchReport]) {
     }
 }
 
+/// `GPU 0, NVIDIA H200, GPU-…`: which one a batch is of.
+fn gpus_said(gpus: &[ManifestGpu]) -> String {
+    let one = |gpu: &ManifestGpu| {
+        let index = gpu.index.map_or_else(|| "GPU".to_owned(), |index| format!("GPU {index}"));
+        format!("{index}, {}, {}", said(gpu.name.as_deref()), said(Some(&gpu.uuid.0)))
+    };
+    gpus.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
 /// The lines that people and programs read.
-fn page(reports: &[BatchReport], outcome: Outcome, acceptance: bool) -> String {
+fn page(reports: &[BatchReport], acceptance: bool) -> String {
     let mut lines = Vec::new();
     for report in reports {
-        lines.push(format!("batch {}", report.folder.display()));
+        let manifest = &report.manifest;
+        let folder = escape(report.folder.as_os_str().as_encoded_bytes());
+        lines.push(format!("batch {folder} of {}", gpus_said(&manifest.gpus)));
         let summary = &report.summary;
         lines.push(iterations_said(summary.iterations_total, summary.iterations_planned));
+        if summary.iterations_total < summary.iterations_planned
+            && !summary.void_reasons.is_empty()
+            && manifest.on_void == OnVoid::Stop
+        {
+            lines.push(
+                "the last one was void, which voids the batch (--on-void continue records the rest)"
+                    .to_owned(),
+            );
+        }
+        for (derived, place) in
+            report.iterations.iter().filter_map(|one| one.derived.as_ref()).zip(1_u64..)
+        {
+            let said = notes(derived, manifest.requested_duration_ms);
+            lines.extend(said.iter().map(|note| format!("iteration {place}: {note}")));
+        }
         let derived = report.iterations.iter().filter_map(|one| one.derived.as_ref());
         let worst = Extremes::of(derived.map(|one| &one.figures));
         lines.extend(worst.in_flight_at_end.map(in_flight_said));
         lines.push(fingerprint_said(report.fingerprint.as_deref()));
         lines.push(report.line());
         lines.extend(report.troubles.iter().map(ToString::to_string));
-    }
-    if let Some(status) = outcome.command_status.filter(|status| *status != 0) {
-        lines.push(format!("the command ended with status {status}"));
     }
     if acceptance {
         lines.extend(reports.iter().map(acceptance_line));

@@ -25,7 +25,7 @@ use crate::residency::probe::{Ended, Ran};
 use crate::residency::settings::Settings;
 use crate::residency::verdict::Backend;
 use crate::session::interrupts::Interrupts;
-use crate::session::{exit_status_of, launch};
+use crate::session::launch;
 use crate::unit::GpuUuid;
 
 pub use super::lane::Ending;
@@ -65,23 +65,14 @@ pub struct Plan<'options> {
     pub(super) manager: &'options Manager,
 }
 
-/// How the iteration ended beside its curves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// Somebody asked for the end of everything.
-    pub interrupted: bool,
-    /// The command's own status, as a shell says it.
-    pub command_status: Option<i32>,
-}
-
-/// Records one iteration.
+/// Records one iteration. Whether somebody asked for the end of everything.
 pub async fn run(
     plan: &Plan<'_>,
     library: &Arc<Library>,
     gpus: Vec<(GpuUuid, IterationWriter)>,
     people: &mut People,
     progress: &mut Progress,
-) -> anyhow::Result<(Vec<Ending>, Outcome)> {
+) -> anyhow::Result<(Vec<Ending>, bool)> {
     let (sender, receiver) = mpsc::channel(TOLD_MAX);
     let mut lanes = Vec::new();
     for (place, (uuid, writer)) in gpus.into_iter().enumerate() {
@@ -98,17 +89,15 @@ pub async fn run(
         child: None,
         ready: false,
         interrupted: false,
-        command_status: None,
         ended_at: None,
     };
     window.anchor();
     window.cost();
     window.watch(progress).await?;
-    let outcome =
-        Outcome { interrupted: window.interrupted, command_status: window.command_status };
+    let interrupted = window.interrupted;
     let now = plan.clock.boot();
-    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan, outcome.interrupted));
-    Ok((endings.collect(), outcome))
+    let endings = window.lanes.into_iter().map(|lane| lane.end(now, plan, interrupted));
+    Ok((endings.collect(), interrupted))
 }
 
 struct Window<'plan> {
@@ -121,7 +110,6 @@ struct Window<'plan> {
     /// Every GPU has landed, or never will.
     ready: bool,
     interrupted: bool,
-    command_status: Option<i32>,
     /// When every lane was asked to end.
     ended_at: Option<Instant>,
 }
@@ -246,7 +234,6 @@ impl Window<'_> {
         let Some(child) = &mut self.child else { return Ok(false) };
         let Some(status) = child.try_wait()? else { return Ok(false) };
         self.child = None;
-        self.command_status = Some(exit_status_of(status));
         let at_ns = self.plan.clock.boot();
         for lane in &mut self.lanes {
             let (status, signal) = (status.code(), status.signal());

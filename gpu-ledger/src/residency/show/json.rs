@@ -48,6 +48,8 @@ struct IterationJson<'batch> {
     iteration: u64,
     labels: &'batch Labels,
     figures: &'batch Figures,
+    /// How it ended, where a reader has to know.
+    notes: &'batch [String],
     /// Null of a void batch.
     statistics: Option<&'batch IterationStatistics>,
 }
@@ -89,6 +91,7 @@ impl<'batch> Shown<'batch> {
                     iteration: one.number,
                     labels: one.labels,
                     figures: one.figures,
+                    notes: one.notes,
                     statistics: one.statistics.filter(|_| self.is_valid()),
                 })
                 .collect(),

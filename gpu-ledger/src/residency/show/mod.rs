@@ -25,7 +25,7 @@ use super::statistics::reasons;
 use super::statistics::window::IterationStatistics;
 use super::tally::Figures;
 use super::verdict::{DataVerdict, Verdict, VerdictLine, or_unknown};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 
 /// One iteration of the page.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct Iteration<'batch> {
     pub labels: &'batch Labels,
     /// Its figures.
     pub figures: &'batch Figures,
+    /// How it ended, where a reader has to know.
+    pub notes: &'batch [String],
     /// Its statistics, where the batch is valid.
     pub statistics: Option<&'batch IterationStatistics>,
 }
@@ -170,7 +172,7 @@ impl Shown<'_> {
         let clock = said(facts.clock_sync.as_deref());
         page.fact("clock", &format!("CLOCK_BOOTTIME; wall clock: {clock}"));
         if let Some(command) = &facts.command {
-            page.fact("command", &said(Some(command)));
+            page.fact("command", &printable(command.as_bytes()).to_string());
         }
         let recorded = u64::try_from(self.iterations.len()).unwrap_or(u64::MAX);
         page.fact("iterations", &iterations_said(recorded, facts.iterations_planned));
@@ -217,8 +219,8 @@ impl Shown<'_> {
             if let Some(step) = figures.wall_clock_step_ms.filter(|step| step.0 > 0) {
                 page.line(&format!("        wall clock stepped by {step} ms: ages are unchanged"));
             }
-            if figures.stopped_early {
-                page.line("        stopped early");
+            for note in iteration.notes {
+                page.wrapped(8, 10, note);
             }
             if let Some(flight) = figures.probe_in_flight_at_end_ms {
                 page.wrapped(8, 10, &in_flight_said(flight));

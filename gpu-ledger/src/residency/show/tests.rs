@@ -46,6 +46,7 @@ fn detailed(verdict: &Verdict, count: u64, detail: Detail) -> String {
             number,
             labels,
             figures: &figures,
+            notes: &[],
             statistics: Some(&statistics),
         })
         .collect();

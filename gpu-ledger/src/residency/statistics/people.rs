@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::escape::escape;
+use crate::escape::printable;
 use crate::residency::events::Event;
 use crate::unit::{BootNs, Pid};
 
@@ -36,7 +36,8 @@ impl Person {
 }
 
 impl fmt::Display for Person {
-    /// `python3 4242@1234.56`: program, pid, and the second since boot in which it started.
+    /// `python3 4242@1234.56`: program, pid, and the second since boot in which it started. The name was made safe
+    /// when it was written down.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(pid) = self.pid else {
             return f.pad("further processes");
@@ -44,7 +45,7 @@ impl fmt::Display for Person {
         let program = self
             .program
             .as_deref()
-            .map_or_else(|| "UNKNOWN".to_owned(), |program| escape(program.as_bytes()).to_string());
+            .map_or_else(|| "UNKNOWN".to_owned(), |program| printable(program.as_bytes()).to_string());
         let start = self.start_ns.map_or_else(
             || "UNKNOWN".to_owned(),
             |start| {

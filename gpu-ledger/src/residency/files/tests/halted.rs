@@ -118,6 +118,7 @@ fn no_line_is_drawn_through_what_nobody_saw() {
             sha256: None,
         };
         let iteration = crate::residency::plot::Iteration {
+            notes: Vec::new(),
             number: 1,
             labels: Vec::new(),
             t0_wall: None,

@@ -363,6 +363,7 @@ impl Verifier<'_> {
         let claims = manifest.map(|manifest| claims_of(manifest, iterations, unaltered));
         let derived = iterations.iter().filter_map(|iteration| iteration.derived.as_ref());
         let worst = Extremes::of(derived.map(|derived| &derived.figures));
+        let requested = manifest.and_then(|manifest| manifest.requested_duration_ms);
         let explained = manifest
             .map(|manifest| explained(&verdict, &manifest.settings, &worst))
             .unwrap_or_default();
@@ -381,7 +382,7 @@ impl Verifier<'_> {
             iterations_planned: manifest.map(|manifest| manifest.iterations_planned),
             fingerprint: self.fingerprint,
             files_checked: u64::try_from(self.hashes.len()).unwrap_or(u64::MAX),
-            iterations: iterations.iter().map(window::verified).collect(),
+            iterations: iterations.iter().map(|one| window::verified(one, requested)).collect(),
             findings: self.findings,
             notes: self.notes,
             claims,

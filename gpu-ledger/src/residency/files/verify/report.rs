@@ -48,6 +48,8 @@ pub struct VerifiedIteration {
     pub max_sample_age_ms: Option<Length>,
     /// The supremum between them.
     pub max_sample_age_sup_ms: Option<Length>,
+    /// How it ended, where a reader has to know.
+    pub notes: Vec<String>,
     /// How long the probe had been in flight that never came back; null: none was.
     pub probe_in_flight_at_end_ms: Option<Length>,
     /// Raw rows that everything was made again from.

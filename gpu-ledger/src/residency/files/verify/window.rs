@@ -8,6 +8,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::{NOTHING_SAID, VerifiedIteration, Verifier};
+use crate::residency::ending::notes;
 use crate::residency::files::csv;
 use crate::residency::files::derive::{Derived, derive};
 use crate::residency::files::error::FilesError;
@@ -18,6 +19,7 @@ use crate::residency::files::whole::{CHUNK_BYTES, hex, open};
 use crate::residency::files::{
     EVENTS, ITERATION, ITERATION_FILES, SAMPLES, TIMELINE, iteration_folder, sha256_file,
 };
+use crate::residency::moment::Length;
 use crate::residency::verdict::Verdict;
 
 /// Takes what a file must hold, and compares it with what it holds.
@@ -208,7 +210,7 @@ impl Verifier<'_> {
 }
 
 /// What a report says of a window.
-pub(super) fn verified(iteration: &Iteration) -> VerifiedIteration {
+pub(super) fn verified(iteration: &Iteration, requested: Option<Length>) -> VerifiedIteration {
     let derived = iteration.derived.as_ref();
     let figures = derived.map(|derived| &derived.figures);
     let void_reasons = iteration.voids();
@@ -225,6 +227,7 @@ pub(super) fn verified(iteration: &Iteration) -> VerifiedIteration {
         gpu_deadline_recovery_count: figures.map(|figures| figures.deadlines.recovery),
         max_sample_age_ms: figures.and_then(|figures| figures.max_sample_age_ms),
         max_sample_age_sup_ms: figures.and_then(|figures| figures.max_sample_age_sup_ms),
+        notes: derived.map(|derived| notes(derived, requested)).unwrap_or_default(),
         probe_in_flight_at_end_ms: figures.and_then(|figures| figures.probe_in_flight_at_end_ms),
         rows,
     }

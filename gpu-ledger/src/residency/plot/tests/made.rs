@@ -143,7 +143,7 @@ impl Made<'_> {
         let labels = [("config", "a100-fp16"), ("context", "4096"), ("round", "3")];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let t0_wall = Some("2026-07-27T19:25:31.204Z".to_owned());
-        (fold.finish(), Iteration { number: 1, labels, t0_wall, figures, voids })
+        (fold.finish(), Iteration { number: 1, labels, t0_wall, figures, voids, notes: Vec::new() })
     }
 
     pub(super) fn facts(&self, iteration: &Iteration, backend: Backend) -> Facts {
