@@ -222,6 +222,14 @@ fn a_probe_that_never_returns_a_lost_gpu_and_unwritten_rows_are_void_for_that() 
     let stuck = |ms| Ending { in_flight_since: Some(end.minus_ns(ms * MS)), ..good };
     assert_eq!(with(Some(stuck(5_000))), []);
     assert_eq!(with(Some(stuck(5_001))), [(VoidReason::ProbeStuck, 1)]);
+    // One that is no reason is told all the same.
+    let told = |ending| {
+        let tally = Tally::new(&settings, Some(Length::of_ms(2_000)));
+        let (figures, _) = tally.finish(Some(ending), &ClockFold::default(), |_| {});
+        figures.probe_in_flight_at_end_ms
+    };
+    assert_eq!(told(good), None);
+    assert_eq!(told(stuck(2_400)), Some(Length::of_ms(2_400)));
     let lost = Ending { cause: EndCause::DeviceLost, ..good };
     assert_eq!(with(Some(lost)), [(VoidReason::DeviceLost, 1)]);
     assert_eq!(with(Some(Ending { rows_not_written: 9, ..good })), [(VoidReason::Incomplete, 9)]);
@@ -238,4 +246,36 @@ fn t4_one_point_over_the_cap_voids_every_iteration() {
     let verdict = Verdict { backend: Vec::new(), data: merged };
     assert_eq!(verdict.exit_status(), 4);
     assert!(verdict.data.iter().any(|void| void.reason == VoidReason::AgeOverCap));
+}
+
+#[test]
+fn a_driver_that_is_gone_is_a_lost_device_and_one_that_errs_is_not() {
+    use crate::residency::sample::{FieldName, Status};
+    use crate::unknown::UnknownReason as R;
+    let of = |reason, field: FieldName| {
+        let mut fields = batch(&[[1, 1, 1, 1]]).samples[0].fields.clone();
+        let status = Status::Unknown(reason);
+        match field {
+            FieldName::Memory => (fields.memory.value, fields.memory.status) = (None, status),
+            _ => {
+                let power = fields.power.as_mut().unwrap();
+                (power.value, power.status) = (None, status);
+            }
+        }
+        fields.asked().any(|asked| asked.is_device_gone())
+    };
+    for gone in [
+        R::GpuLost,
+        R::GpuResetRequired,
+        R::DriverNotLoaded,
+        R::DriverLibraryVersionMismatch,
+        R::NvmlUninitialized,
+    ] {
+        assert!(of(gone, FieldName::Memory) && of(gone, FieldName::Power), "{gone:?}");
+    }
+    assert!(of(R::NvmlInvalidArgument, FieldName::Memory));
+    assert!(!of(R::NvmlInvalidArgument, FieldName::Power));
+    for errs in [R::NvmlUnknownError, R::ValueNotAvailable, R::NoPermission] {
+        assert!(!of(errs, FieldName::Memory), "{errs:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod cut;
+mod forged;
 mod full;
 mod halted;
 mod killed;
