@@ -71,7 +71,8 @@ pub fn ring_size(text: &str) -> Result<u32, String> {
 pub fn bytes(text: &str) -> Result<i64, String> {
     let remedy = "give bytes, or a size such as 512MiB or 8GiB";
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: i64 = match text.get(number.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
+    let unit: i64 = match text.get(number.len()..).unwrap_or_default().to_ascii_lowercase().as_str()
+    {
         "" | "b" => 1,
         "kib" => 1 << 10,
         "mib" => 1 << 20,
@@ -231,11 +232,16 @@ mod tests {
 
     #[test]
     fn bytes_are_told_with_and_without_a_unit() {
-        for (text, told) in [("0", 0), ("17", 17), ("1GiB", 1 << 30), ("512 mib", 512 << 20), ("2b", 2)] {
+        for (text, told) in
+            [("0", 0), ("17", 17), ("1GiB", 1 << 30), ("512 mib", 512 << 20), ("2b", 2)]
+        {
             assert_eq!(bytes(text), Ok(told), "{text}");
         }
         for text in ["", "GiB", "-1", "1.5GiB", "1GB", "1e3", "9999999TiB", "+1"] {
-            assert!(bytes(text).unwrap_err().ends_with("give bytes, or a size such as 512MiB or 8GiB"), "{text}");
+            assert!(
+                bytes(text).unwrap_err().ends_with("give bytes, or a size such as 512MiB or 8GiB"),
+                "{text}"
+            );
         }
     }
 

@@ -52,7 +52,7 @@ impl CgroupMounts {
     pub fn read(procfs: &Path, root: &Path) -> Result<Self, IdentityError> {
         let read = |name: &str| {
             let path = procfs.join(name);
-            std::fs::read(&path).map_err(|source| IdentityError::Read { path, source })
+            std::fs::read(&path).map_err(|cause| IdentityError::Read { path, cause })
         };
         Ok(Self::parse(&read("self/mountinfo")?, &read("self/cgroup")?, root))
     }

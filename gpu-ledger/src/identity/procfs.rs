@@ -152,7 +152,7 @@ impl Procfs {
     }
 
     fn pids(&self) -> Result<BTreeSet<Pid>, IdentityError> {
-        let failed = |source| IdentityError::Read { path: self.root.clone(), source };
+        let failed = |cause| IdentityError::Read { path: self.root.clone(), cause };
         let mut pids = BTreeSet::new();
         for entry in std::fs::read_dir(&self.root).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
@@ -217,7 +217,7 @@ fn alive<T>(
     match read(&path) {
         Ok(outcome) => Ok(Some(outcome)),
         Err(error) if says_gone(&error) => Ok(None),
-        Err(source) => Err(IdentityError::Read { path, source }),
+        Err(cause) => Err(IdentityError::Read { path, cause }),
     }
 }
 
@@ -286,7 +286,7 @@ fn read_bounded(path: &Path) -> io::Result<(Vec<u8>, u64)> {
 fn executable(link: &Path) -> Result<(Bytes, Option<(u64, u64)>), IdentityError> {
     let hidden =
         |error: &io::Error| says_gone(error) || error.kind() == io::ErrorKind::PermissionDenied;
-    let failed = |source| IdentityError::Read { path: link.into(), source };
+    let failed = |cause| IdentityError::Read { path: link.into(), cause };
     let path = match std::fs::read_link(link) {
         Ok(path) => Bytes::from(path.into_os_string().into_vec()),
         Err(error) if hidden(&error) => Bytes::new(),

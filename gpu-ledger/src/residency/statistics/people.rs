@@ -42,10 +42,10 @@ impl fmt::Display for Person {
         let Some(pid) = self.pid else {
             return f.pad("further processes");
         };
-        let program = self
-            .program
-            .as_deref()
-            .map_or_else(|| "UNKNOWN".to_owned(), |program| printable(program.as_bytes()).to_string());
+        let program = self.program.as_deref().map_or_else(
+            || "UNKNOWN".to_owned(),
+            |program| printable(program.as_bytes()).to_string(),
+        );
         let start = self.start_ns.map_or_else(
             || "UNKNOWN".to_owned(),
             |start| {
