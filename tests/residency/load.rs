@@ -90,7 +90,9 @@ fn fill(folder: &Path, points: u64) {
     let end = BootNs(t0 + duration + MS);
     writer.event(&anchor(end.0)).unwrap();
     let backend = Backend::Simulated;
-    writer.event(&Event::Backend { at_ns: end, backend, subprocesses: 0 }).unwrap();
+    writer
+        .event(&Event::Backend { at_ns: end, backend, subprocesses: 0, exec_denied: false })
+        .unwrap();
     told("write_ns", began);
     let began = Instant::now();
     let duration_ns = Some(duration);

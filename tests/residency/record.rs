@@ -35,14 +35,14 @@ fn each_gpu_has_a_batch_of_its_own_and_each_label_an_iteration() {
     command.arg("echo $GPU_LEDGER_CONFIG/$GPU_LEDGER_ROUND; sleep 0.3");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).starts_with("a/1\na/2\nb/1\nb/2\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).starts_with("a/1\nb/1\na/2\nb/2\n"), "{}", text(&output.stdout));
     let batches = batches(&sim);
     assert_eq!(batches.len(), 2);
     for batch in batches {
         let summary = json(&batch.join("summary.json"));
         assert_eq!(summary["iterations_total"], 4);
         let labels = json(&batch.join("iterations/0003/iteration.json"))["labels"].clone();
-        assert_eq!((&labels["config"], &labels["round"]), (&"b".into(), &"1".into()));
+        assert_eq!((&labels["config"], &labels["round"]), (&"a".into(), &"2".into()));
     }
 }
 

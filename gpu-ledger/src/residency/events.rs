@@ -62,6 +62,8 @@ pub enum Event {
         backend: Backend,
         /// Children that the recorder has made, the user's command aside.
         subprocesses: u64,
+        /// Whether the kernel denied its probing threads to start a program (`--deny-exec`).
+        exec_denied: bool,
     },
     /// What the three clocks showed at one moment: at the start, once a second, at the end.
     Anchor {

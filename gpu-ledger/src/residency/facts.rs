@@ -38,6 +38,8 @@ pub struct BatchFacts {
     pub backend: Backend,
     /// Whether any program was run to ask.
     pub cli_subprocess_used: bool,
+    /// Whether the kernel denied the probing threads of every iteration to start one.
+    pub exec_denied: bool,
     /// Periods, cap and gate.
     pub settings: Settings,
     /// In which order fields were asked for.
@@ -145,6 +147,18 @@ impl Extremes {
             }
         }
         worst
+    }
+}
+
+/// What every report says of programs that were run to ask the driver.
+#[must_use]
+pub const fn programs_said(facts: &BatchFacts) -> &'static str {
+    match (facts.cli_subprocess_used, facts.exec_denied) {
+        (true, _) => "PROGRAMS WERE RUN to ask the driver",
+        (false, true) => {
+            "no program was run to ask the driver, and the kernel denied it to the probing threads"
+        }
+        (false, false) => "no program was run to ask the driver",
     }
 }
 

@@ -83,15 +83,17 @@ impl Read {
         let Some(manifest) = checked.manifest else {
             return Err(FilesError::NoBatch { path: folder.to_path_buf() }.into());
         };
-        let iterations = checked
+        let iterations: Vec<ReadIteration> = checked
             .iterations
             .into_iter()
             .filter_map(|one| read_iteration(one, manifest.requested_duration_ms))
             .collect();
         let marks = marks(folder)?.into_iter().map(|phase| (phase.at, phase.name)).collect();
+        let exec_denied =
+            !iterations.is_empty() && iterations.iter().all(|one| one.derived.exec_denied);
         Ok(Self {
             folder: folder.to_path_buf(),
-            facts: facts(&manifest, fingerprint).ok_or_else(|| {
+            facts: facts(&manifest, fingerprint, exec_denied).ok_or_else(|| {
                 not_as_recorded("manifest.json: it names no GPU, or not who was asked".to_owned())
             })?,
             manifest,
@@ -182,7 +184,11 @@ fn read_iteration(iteration: Iteration, requested: Option<Length>) -> Option<Rea
 }
 
 /// What reports say of a manifest; `None` where it lacks what no report can be without.
-fn facts(manifest: &Manifest, fingerprint: Option<String>) -> Option<BatchFacts> {
+fn facts(
+    manifest: &Manifest,
+    fingerprint: Option<String>,
+    exec_denied: bool,
+) -> Option<BatchFacts> {
     let gpu = manifest.gpus.first()?;
     let seed = manifest.seed;
     let clock_sync = match manifest.clock_sync.state {
@@ -201,6 +207,7 @@ fn facts(manifest: &Manifest, fingerprint: Option<String>) -> Option<BatchFacts>
         kernel: manifest.kernel.clone(),
         backend: seed.gpu_telemetry_backend?,
         cli_subprocess_used: seed.gpu_cli_subprocess_used?,
+        exec_denied,
         settings: manifest.settings.clone(),
         field_order: manifest.field_order.clone(),
         power_limit_mw: gpu.power_limit_mw,

@@ -105,6 +105,9 @@ pub(super) struct Record {
     /// Name processes by procfs alone, without watching process events
     #[arg(long)]
     no_events: bool,
+    /// Let the kernel refuse to start any program on the threads that probe (seccomp); CMD is not concerned
+    #[arg(long)]
+    deny_exec: bool,
     /// Under sudo, run CMD as root instead of as the user who called sudo
     #[arg(long)]
     as_root: bool,
@@ -146,6 +149,7 @@ impl Record {
             acceptance: self.acceptance,
             on_void: self.on_void,
             events: !self.no_events,
+            deny_exec: self.deny_exec,
             argv: self.cmd,
             verifications: verifications(),
             call_deadline: self.call_deadline,

@@ -83,6 +83,8 @@ pub struct Derived {
     pub cpu: CpuFigures,
     /// How the command ended, where one was run and did.
     pub command: Option<CommandStatus>,
+    /// Whether the kernel denied its probing threads to start a program.
+    pub exec_denied: bool,
     /// When its recording began: the first reading of the clocks.
     pub began_at: Option<BootNs>,
     /// What the clocks showed last.
@@ -237,6 +239,7 @@ struct Facts {
     begin: Option<(u64, Labels, Recorded)>,
     end: Option<WindowEnd>,
     backend: Option<(Backend, u64)>,
+    exec_denied: bool,
     command: Option<CommandStatus>,
     clocks: ClockFold,
     /// The last anchor not after T0, until one comes after it.
@@ -338,8 +341,9 @@ impl Facts {
             Event::Begin { iteration, labels, recorded_with } => {
                 self.begin = Some((iteration, labels, recorded_with));
             }
-            Event::Backend { backend, subprocesses, .. } => {
+            Event::Backend { backend, subprocesses, exec_denied, .. } => {
                 self.backend = Some((backend, subprocesses));
+                self.exec_denied = exec_denied;
             }
             Event::CommandEnded { status, signal, .. } => {
                 self.command = Some(CommandStatus { status, signal });
@@ -465,6 +469,7 @@ impl Told {
             figures,
             cpu: facts.figures,
             command: facts.command,
+            exec_denied: facts.exec_denied,
             began_at: facts.began_at,
             last_anchor: facts.last_anchor,
             t0_wall: facts.t0_wall,

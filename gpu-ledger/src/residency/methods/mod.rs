@@ -12,7 +12,7 @@ use super::claims::Claims;
 use super::compare::gate;
 use super::facts::{
     BatchFacts, CallCost, Cost, Extremes, Labels, fingerprint_said, in_flight_said,
-    iterations_said, names, percent_of_ppm, said, watts,
+    iterations_said, names, percent_of_ppm, programs_said, said, watts,
 };
 use super::moment::Length;
 use super::pages::Page;
@@ -176,11 +176,7 @@ impl<'batch> Methods<'batch> {
 
     fn measured(&self) -> String {
         let (facts, settings) = (self.facts, &self.facts.settings);
-        let programs = if facts.cli_subprocess_used {
-            "programs were run to ask the driver"
-        } else {
-            "no program was run to ask the driver"
-        };
+        let programs = programs_said(facts);
         format!(
             "The state of one GPU ({}, {}) was recorded with gpu-ledger {} (backend {}, driver {}, Linux \
              {}; {programs}). Every {} ms it read {}, one after another, each between two readings of \

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 use super::cpu;
+use super::deny;
 use super::gauges::Gauges;
 use super::people::Told as Known;
 use super::ticker::{BootTicker, Stop};
@@ -121,7 +122,8 @@ impl Lane {
         // Programs that were started beside the user's own: a count, not a promise.
         let subprocesses = launch::started().saturating_sub(plan.commands.load(Ordering::Acquire));
         let backend = plan.backend;
-        self.event(&Event::Backend { at_ns: now, backend, subprocesses }, now);
+        let exec_denied = plan.deny_exec;
+        self.event(&Event::Backend { at_ns: now, backend, subprocesses, exec_denied }, now);
         let rows_not_written = self.refused.load(Ordering::Acquire);
         let event = Event::End {
             at_ns,
@@ -183,7 +185,11 @@ impl Lane {
             start_timeout: plan.settings.start_timeout,
         };
         let name = format!("probe-{}", uuid.short());
+        let deny_exec = plan.deny_exec;
         std::thread::Builder::new().name(name).spawn(move || {
+            if deny_exec && let Err(why) = deny::deny_exec() {
+                return teller.tell(What::Over(Err(format!("--deny-exec: {why}; leave it out"))));
+            }
             let gpu = library.gpu_of(&uuid, &mut calls);
             let over = match (gpu, BootTicker::new(clock.clone(), stop)) {
                 (Ok(gpu), Ok(mut ticker)) => {

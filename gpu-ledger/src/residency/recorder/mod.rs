@@ -5,6 +5,7 @@
 //! wait for a driver call on the thread that writes.
 
 pub mod cpu;
+mod deny;
 pub mod gauges;
 pub mod harness;
 mod lane;

@@ -28,6 +28,7 @@ use crate::residency::events::Labels;
 use crate::residency::facts::{Extremes, fingerprint_said, in_flight_said, iterations_said, said};
 use crate::residency::files::{Batch, BatchReport, MARKS, Manifest, ManifestGpu, TimestampDomain};
 use crate::residency::moment::Length;
+use crate::residency::reasons::explained;
 pub use crate::residency::settings::OnVoid;
 use crate::residency::settings::Settings;
 use crate::residency::verdict::{Backend, BackendVerdict, DataVerdict, exit_status, or_unknown};
@@ -56,6 +57,8 @@ pub struct RecordOptions {
     pub on_void: OnVoid,
     /// Whether processes are named by their events, where those can be watched.
     pub events: bool,
+    /// Whether probing threads may start no program, by a filter of the kernel's.
+    pub deny_exec: bool,
     /// Whether this is the acceptance run.
     pub acceptance: bool,
     /// The user's command; empty: none.
@@ -310,6 +313,7 @@ async fn iterations(
             environment: environment(&folders, labels),
             clock: &options.clock,
             call_deadline: options.call_deadline,
+            deny_exec: options.deny_exec,
             backend,
             commands: &commands,
             manager: &manager,
@@ -385,6 +389,10 @@ fn page(reports: &[BatchReport], acceptance: bool) -> String {
         let derived = report.iterations.iter().filter_map(|one| one.derived.as_ref());
         let worst = Extremes::of(derived.map(|one| &one.figures));
         lines.extend(worst.in_flight_at_end.map(in_flight_said));
+        if !report.verdict.data.is_empty() {
+            lines.extend(explained(&report.verdict, &manifest.settings, &worst));
+        }
+        lines.push(summary.claims.sentence());
         lines.push(fingerprint_said(report.fingerprint.as_deref()));
         lines.push(report.line());
         lines.extend(report.troubles.iter().map(ToString::to_string));

@@ -57,6 +57,8 @@ pub struct Plan<'options> {
     pub clock: &'options Clock,
     /// A driver call that takes longer is told.
     pub call_deadline: Duration,
+    /// Whether its probing threads may start no program, by a filter of the kernel's.
+    pub deny_exec: bool,
     /// Who is asked.
     pub backend: Backend,
     /// How often the user's command was started so far, in all windows.

@@ -14,8 +14,8 @@ mod tests;
 use super::claims::Claims;
 use super::compare::{gate, shown};
 use super::facts::{
-    BatchFacts, Extremes, Labels, fingerprint_said, in_flight_said, iterations_said, names, said,
-    watts,
+    BatchFacts, Extremes, Labels, fingerprint_said, in_flight_said, iterations_said, names,
+    programs_said, said, watts,
 };
 use super::pages::Page;
 use super::reasons::{VERIFIES, explained};
@@ -145,9 +145,8 @@ impl Shown<'_> {
                 said(facts.kernel.as_deref())
             ),
         );
-        let programs =
-            if facts.cli_subprocess_used { "PROGRAMS WERE RUN" } else { "no program was run" };
-        page.fact("backend", &format!("{}; {programs} to ask the driver", facts.backend.as_str()));
+        let programs = programs_said(facts);
+        page.fact("backend", &format!("{}; {programs}", facts.backend.as_str()));
         let (period, points) = (settings.period, settings.timeline_period);
         page.fact("periods", &format!("probe (P) {period} ms, timeline (Q) {points} ms"));
         page.fact(

@@ -186,7 +186,7 @@ fn window(
     let (backend, subprocesses) = (recipe.backend, recipe.subprocesses);
     writer.event(&anchor(ran.at))?;
     writer.event(&cost(ran.at, 50))?;
-    writer.event(&Event::Backend { at_ns: ran.at, backend, subprocesses })?;
+    writer.event(&Event::Backend { at_ns: ran.at, backend, subprocesses, exec_denied: false })?;
     Ok(Event::End {
         at_ns: ran.at,
         cause: EndCause::Duration,

@@ -159,6 +159,7 @@ impl Made<'_> {
             kernel: None,
             backend,
             cli_subprocess_used: false,
+            exec_denied: false,
             settings: self.settings.clone(),
             field_order: Vec::new(),
             power_limit_mw: None,

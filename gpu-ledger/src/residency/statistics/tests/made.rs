@@ -153,6 +153,7 @@ pub(in crate::residency) fn facts(batch_id: &str) -> BatchFacts {
         kernel: Some("6.18.5".to_owned()),
         backend: Backend::DirectNvml,
         cli_subprocess_used: false,
+        exec_denied: false,
         settings: Settings::default(),
         field_order: vec![FieldName::Utilization, FieldName::Power, FieldName::Memory],
         power_limit_mw: Some(700_000),
