@@ -24,7 +24,7 @@ const PROVIDER: &str = "gpu-ledger";
 const HOUR_DECIMALS: u32 = 12;
 
 /// The columns in the order of the specification, then what some of them were called before, then ours.
-pub const COLUMNS: [&str; 61] = [
+pub const COLUMNS: [&str; 63] = [
     "AvailabilityZone",
     "BilledCost",
     "BillingAccountId",
@@ -82,10 +82,12 @@ pub const COLUMNS: [&str; 61] = [
     "x_MeterBasis",
     "x_NamedBy",
     "x_Nameless",
+    "x_QuantityByteMs",
     "x_QuantityMs",
     "x_Reason",
     "x_SharePolicy",
     "x_State",
+    "x_UnknownMs",
 ];
 
 /// The rows, with a head; the head alone where the bill has no prices.
@@ -181,6 +183,8 @@ impl Row<'_> {
             "x_MeterBasis" => word(line.basis.as_str()),
             "x_NamedBy" => line.named_by.map(|named_by| named_by.to_string()),
             "x_Nameless" => line.nameless.map(|reason| reason.to_string()),
+            "x_QuantityByteMs" => line.quantity_byte_ms.map(|of| of.to_string()),
+            "x_UnknownMs" => line.unknown_ms.map(|ms| ms.to_string()),
             "x_QuantityMs" => line.quantity_ms.map(|ms| ms.to_string()),
             "x_Reason" => line.reason.and_then(|reason| word(reason.as_str())),
             "x_SharePolicy" => word(report.share),
@@ -198,13 +202,12 @@ impl Row<'_> {
 
     fn description(&self) -> String {
         let (line, unit) = (self.line, self.unit("hours", "GiB hours"));
-        format!(
-            "{} {unit} of {}, {}, {}",
-            line.meter,
-            self.model(),
-            line.state.as_str(),
-            line.basis.as_str()
-        )
+        let (state, basis) = (line.state.as_str(), line.basis.as_str());
+        let mut words = format!("{} {unit} of {}, {state}", line.meter, self.model());
+        if !line.state.is_of_memory() {
+            words = format!("{words}, {basis}");
+        }
+        words
     }
 
     /// The model, or the UUID of a GPU that no entry names.
@@ -220,10 +223,17 @@ impl Row<'_> {
         }
     }
 
-    /// The quantity in units of so many milliseconds; no figure longer than a decimal's 28 digits is known.
+    /// The quantity in units of so many milliseconds, of memory times GiB; no figure longer than a decimal's 28
+    /// digits is known.
     fn quantity(&self, unit_ms: i64, decimals: u32) -> Option<String> {
-        let ms = Decimal::try_from_i128_with_scale(self.line.quantity_ms?.try_into().ok()?, 0);
-        let quotient = ms.ok()?.checked_div(Decimal::new(unit_ms, 0))?;
+        let quantity = match self.line.meter {
+            Meter::Held | Meter::Alone | Meter::Busy => self.line.quantity_ms?,
+            Meter::Memory => self.line.quantity_byte_ms?,
+        };
+        let quantity = Decimal::try_from_i128_with_scale(quantity.try_into().ok()?, 0).ok()?;
+        let gib = if self.line.meter == Meter::Memory { 1 << 30 } else { 1 };
+        let quotient = quantity.checked_div(Decimal::new(gib, 0))?;
+        let quotient = quotient.checked_div(Decimal::new(unit_ms, 0))?;
         Some(quotient.round_dp(decimals).normalize().to_string())
     }
 }

@@ -227,6 +227,18 @@ impl Journal {
         holders: &[(Account, u32, u64)],
         voids: &[VoidReason],
     ) {
+        let stretch = self.stretch_of((from_ms, to_ms), holders, voids);
+        self.enter(to_ms, Figures::Memory(Box::new(stretch)));
+    }
+
+    /// The same, not entered.
+    #[expect(clippy::unused_self, reason = "beside its siblings")]
+    pub(crate) fn stretch_of(
+        &self,
+        (from_ms, to_ms): (u64, u64),
+        holders: &[(Account, u32, u64)],
+        voids: &[VoidReason],
+    ) -> Stretch {
         let ms = to_ms - from_ms;
         let holdings = holders.iter().map(|(account, pid, bytes)| Holding {
             holder: Holder {
@@ -246,7 +258,7 @@ impl Journal {
             unattributed: ByteMs::of(100, ms),
             excess: ByteMs::default(),
         };
-        let stretch = Stretch {
+        Stretch {
             gpu: gpu(0),
             from: stamp(from_ms).wall,
             to: stamp(to_ms).wall,
@@ -257,8 +269,7 @@ impl Journal {
             beyond: None,
             voids: voids.iter().map(|reason| (*reason, 1)).collect(),
             is_cut_by_step: false,
-        };
-        self.enter(to_ms, Figures::Memory(Box::new(stretch)));
+        }
     }
 
     pub(crate) fn settle(&mut self, read_ms: u64, row: Row) -> u64 {

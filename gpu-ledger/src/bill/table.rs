@@ -9,7 +9,8 @@
 //! everything as it is.
 
 use super::report::{
-    Account, MemoryHeld, MemoryLine, NoDriverRow, Open, Report, Settled, Unattributed,
+    Account, MemoryHeld, MemoryLine, MemoryProcess, NoDriverRow, Open, Report, Settled,
+    Unattributed,
 };
 use crate::escape::printable;
 use crate::unit::GpuUuid;
@@ -33,6 +34,9 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
             }
             for one in &report.no_driver_row {
                 writer.write_record(rowless(one, is_raw))?;
+            }
+            for one in report.memory.processes.iter().flatten() {
+                writer.write_record(memory_held(one, is_raw))?;
             }
         }
         None => write_lines(&mut writer, report, is_raw)?,
@@ -69,7 +73,7 @@ const LINE: [&str; 25] = [
     "raw_ms",
 ];
 
-const PROCESS: [&str; 24] = [
+const PROCESS: [&str; 27] = [
     "id",
     "state",
     "account",
@@ -88,6 +92,9 @@ const PROCESS: [&str; 24] = [
     "busy_samples",
     "busy_source",
     "max_memory_bytes",
+    "process_start_ns",
+    "memory_held_byte_ms",
+    "memory_unknown_ms",
     "program",
     "uid",
     "basis",
@@ -230,6 +237,10 @@ fn settled(one: &Settled, is_raw: bool) -> [String; PROCESS.len()] {
         or_unknown(one.busy_samples),
         one.busy_source.unwrap_or_default().to_owned(),
         or_unknown(one.max_memory_bytes.map(|bytes| bytes.0)),
+        // Memory has rows of its own: a process without a row of the driver's holds some as well.
+        String::new(),
+        String::new(),
+        String::new(),
         one.program.as_deref().map(|program| text(program, is_raw)).unwrap_or_default(),
         or_unknown(one.uid),
         or_unknown(one.basis.map(crate::identity::Basis::as_str)),
@@ -273,6 +284,20 @@ fn rowless(one: &NoDriverRow, is_raw: bool) -> Vec<String> {
         ("program", or_unknown(one.program.as_deref().map(|program| text(program, is_raw)))),
         ("uid", or_unknown(one.uid)),
         ("reason", or_unknown(one.lost)),
+    ])
+}
+
+/// What a process was seen to hold of memory, beside its rows.
+fn memory_held(one: &MemoryProcess, is_raw: bool) -> Vec<String> {
+    process(&[
+        ("state", "memory-held".to_owned()),
+        ("account", text(&one.account, is_raw)),
+        ("named_by", or_unknown(one.named_by)),
+        ("gpu_uuid", one.gpu_uuid.to_string()),
+        ("pid", or_unknown(one.pid)),
+        ("process_start_ns", or_unknown(one.start_ns.map(|start| start.0))),
+        ("memory_held_byte_ms", or_unknown(one.byte_ms.as_ref())),
+        ("memory_unknown_ms", one.unknown_ms.0.to_string()),
     ])
 }
 

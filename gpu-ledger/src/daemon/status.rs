@@ -1,5 +1,6 @@
 //! How everything is: what `status` and `live` answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -17,9 +18,10 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
-use crate::memory::{Meter, Pace};
+use crate::memory::{Hours, Meter, Pace};
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::residency::moment::Length;
+use crate::residency::verdict::VoidReason;
 use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -108,10 +110,13 @@ pub(crate) struct MemoryStatus {
     pub(crate) samples: u64,
     /// Passes that brought none.
     pub(crate) failed: u64,
-    /// Hours of this run that are over and valid, as far as they were covered.
-    pub(crate) hours_valid: u64,
-    /// Hours of this run that are void.
-    pub(crate) hours_void: u64,
+    /// Hours in the journal, of all runs, that are over and valid as far as they were covered; null, as the next two,
+    /// while the journal's sums are not read.
+    pub(crate) hours_valid: Option<u64>,
+    /// Hours in the journal that are void.
+    pub(crate) hours_void: Option<u64>,
+    /// Why they are, each with how often.
+    pub(crate) void_reasons: Option<BTreeMap<VoidReason, u64>>,
     /// Why the last pass brought none.
     pub(crate) lack: Option<UnknownReason>,
     /// The call that is under way and late.
@@ -356,6 +361,10 @@ impl Daemon {
         let call = self.observer.driver().and_then(|driver| driver.sampling(&gpu.facts.uuid));
         let deadline = u64::try_from(self.config.call_deadline.as_nanos()).unwrap_or(u64::MAX);
         let late = |since: Stamp| now.boot.since(since.boot).is_some_and(|ns| ns > deadline);
+        let tally = self.tally.lock();
+        let hours = tally.memory_hours.get(&gpu.facts.uuid).cloned().unwrap_or_default();
+        let hours = tally.is_whole.then_some(hours);
+        drop(tally);
         Some(MemoryStatus {
             period_ms: pace.period,
             cap_ms: pace.cap,
@@ -363,8 +372,9 @@ impl Daemon {
             last_sample_age_ms: age.map(|ns| Ms(ns / 1_000_000)),
             samples: tallied.samples,
             failed: tallied.failed,
-            hours_valid: tallied.hours_valid,
-            hours_void: tallied.hours_void,
+            hours_valid: hours.as_ref().map(Hours::valid),
+            hours_void: hours.as_ref().map(Hours::void),
+            void_reasons: hours.map(|hours| hours.reasons().clone()),
             lack: tallied.lack,
             hangs_in: call.filter(|call| late(call.since)).map(|call| call.call),
         })

@@ -172,11 +172,17 @@ fn write_memory(page: &mut Page, gpu: &Value) {
     };
     let of = |name: &str| word(memory.get(name));
     let age = time(memory.get("last_sample_age_ms"));
+    page.line(&format!("  memory sampled {age} ago, every {} ms", of("period_ms")));
     let (valid, void) = (of("hours_valid"), of("hours_void"));
-    page.line(&format!(
-        "  memory sampled {age} ago, every {} ms; {valid} hours valid, {void} void",
-        of("period_ms")
-    ));
+    let mut hours = format!("{valid} valid, {void} void");
+    if let Some(Value::Object(reasons)) = memory.get("void_reasons") {
+        let reasons: Vec<String> =
+            reasons.iter().map(|(reason, count)| format!("{} {count}", safe(reason))).collect();
+        if !reasons.is_empty() {
+            hours = format!("{hours} ({})", reasons.join(", "));
+        }
+    }
+    page.wrapped("  hours of memory in the journal: ", &hours);
     for (name, words) in [("hangs_in", "  MEMORY SAMPLING HANGS in "), ("lack", "  NO MEMORY: ")] {
         if let Some(Value::String(why)) = memory.get(name) {
             page.wrapped(words, &safe(why));

@@ -13,7 +13,7 @@ use crate::coverage::Gap;
 use crate::journal::Figures;
 use crate::journal::entry::{Change, Correction, Entry, SettlementFigures};
 use crate::journal::store::{StateDir, StoreError};
-use crate::memory::Stretch;
+use crate::memory::{Hours, Stretch};
 use crate::metrics::GapCount;
 use crate::metrics::held::{AccountLabel, HeldMeter};
 use crate::metrics::memory::MemoryMeter;
@@ -61,6 +61,8 @@ pub(super) struct Tally {
     pub(super) held: HeldMeter,
     /// Begins anew with the daemon.
     pub(super) memory: MemoryMeter,
+    /// How hours of memory came out, of everything in the journal.
+    pub(super) memory_hours: BTreeMap<GpuUuid, Hours>,
     /// Number of the last entry that is in them.
     pub(super) held_head: u64,
     /// Rows that an earlier run left open, by the number of their entry.
@@ -77,6 +79,7 @@ impl Default for Tally {
             gaps: BTreeMap::new(),
             held: HeldMeter::default(),
             memory: MemoryMeter::default(),
+            memory_hours: BTreeMap::new(),
             held_head: 0,
             resumed: BTreeMap::new(),
         }
@@ -208,7 +211,11 @@ impl Tally {
                         self.held.lose(&key);
                     }
                 }
-                News::Memory(stretch) => self.memory.take(stretch),
+                News::Memory(stretch) => {
+                    let hours = self.memory_hours.get(&stretch.gpu);
+                    let void_hour = hours.and_then(Hours::void_hour);
+                    self.memory.take(stretch, void_hour == Some(stretch.hour_ms()));
+                }
                 News::Gap(_) => {}
             }
         }
@@ -238,8 +245,11 @@ impl Tally {
             News::Gap(gap) => {
                 self.gaps.entry(gap.cause).or_default().add(gap);
             }
+            News::Memory(stretch) => {
+                self.memory_hours.entry(stretch.gpu.clone()).or_default().take(stretch);
+            }
             // Counted of this run alone.
-            News::Memory(_) | News::Ended(_) => {}
+            News::Ended(_) => {}
         }
     }
 

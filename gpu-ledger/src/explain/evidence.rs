@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::Chosen;
 use super::grounds::{RulesAtHand, Ruling, grounds_of, ruling};
 use super::nameless::{Nameless, nameless};
+use super::{Chosen, MemoryExplained};
 use crate::argv::CmdlineMode;
 use crate::attribution::{Grounded, Process};
 use crate::billing::{Why, journaled_process};
@@ -69,6 +69,9 @@ pub struct Explained {
     pub nameless: Option<Nameless>,
     /// What has a name for it without a rule, the one that decides first; empty where that cannot be told any more.
     pub grounds: Vec<Grounded>,
+    /// What of the GPU's memory its process was seen to hold, by samples: in no total; null where its
+    /// entries were not looked through.
+    pub memory: Option<MemoryExplained>,
     /// What rules had to say of it; null where none were in force, and no file of them is at hand.
     pub rules: Option<Ruling>,
 }
@@ -188,6 +191,7 @@ pub(super) fn of(chosen: &Chosen, why: Option<Why>, at_hand: Option<&RulesAtHand
         nameless: reason
             .map(|reason| nameless(reason, figures, evidence.as_deref(), chosen.began, place)),
         grounds: process.as_ref().map_or_else(Vec::new, |process| grounds_of(figures, process)),
+        memory: None,
         rules: ruling(figures, process.as_ref(), at_hand),
     }
 }

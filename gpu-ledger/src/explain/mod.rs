@@ -8,6 +8,7 @@ mod accounts;
 mod choice;
 mod evidence;
 mod grounds;
+mod memory;
 mod nameless;
 mod page;
 mod sought;
@@ -21,6 +22,7 @@ use serde::Serialize;
 pub use choice::{Choice, IdWord};
 pub use evidence::{Driver, Explained, Group, Who};
 pub use grounds::{NEAR_MAX, Near, RulesAtHand, RulesLack, Ruling};
+pub use memory::MemoryExplained;
 pub use nameless::{Nameless, NotSeen, Weighed};
 pub use page::render;
 
@@ -158,6 +160,11 @@ pub(crate) fn explain(
     let mut why = source.why_of(&of)?;
     let settlements = found.chosen.values();
     let settlements = settlements.map(|one| evidence::of(one, why.remove(&one.seq), rules));
-    let settlements = settlements.collect();
+    let mut settlements: Vec<Explained> = settlements.collect();
+    let mut memory = memory::Gathered::of(&settlements);
+    source.visit_entries(period, &mut |entry| memory.take(entry))?;
+    for (one, memory) in settlements.iter_mut().zip(memory.told()) {
+        one.memory = Some(memory);
+    }
     Ok(Explanation { format: FORMAT, version: VERSION, settlements, more: found.more, only_uid })
 }

@@ -70,6 +70,9 @@ fn write_one(page: &mut String, one: &Explained) -> fmt::Result {
     write_ground(page, one)?;
     let since = one.start.as_deref().unwrap_or("a start that the driver did not give");
     line(page, "held", format_args!("{} from {since}", one.held_ms))?;
+    if let Some(memory) = &one.memory {
+        line(page, "memory held", memory)?;
+    }
     let gpu = one.driver.as_ref().map_or_else(String::new, |driver| {
         let name = driver.gpu_name.as_deref().unwrap_or("of unknown name");
         format!("GPU {} {name}, ", driver.gpu_index)

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Beyond, ByteMs, Device, HOLDERS_MAX, HOUR_MS, Held, Holder, Holding, Pace, SLOT_MS, Sampling,
-    Stretch,
+    Beyond, ByteMs, Device, HOLDERS_MAX, Held, Holder, Holding, Pace, SLOT_MS, Sampling, Stretch,
 };
 use crate::clock::{STEP_US_MIN, Stamp};
 use crate::residency::moment::Length;
@@ -42,10 +41,6 @@ pub struct Tallied {
     pub samples: u64,
     /// Passes that brought none.
     pub failed: u64,
-    /// Hours that are over and valid, as far as they were covered.
-    pub hours_valid: u64,
-    /// Hours that are void.
-    pub hours_void: u64,
 }
 
 /// The sample that holds.
@@ -134,8 +129,6 @@ pub struct Meter {
     /// Passes without a sample since the last that landed.
     failed: BTreeMap<VoidReason, u64>,
     tallied: Tallied,
-    /// The hour of the last stretch, and whether anything voids it.
-    hour: Option<(u64, bool)>,
     done: Vec<Stretch>,
 }
 
@@ -152,7 +145,6 @@ impl Meter {
             was_late: false,
             failed: BTreeMap::new(),
             tallied: Tallied::default(),
-            hour: None,
             done: Vec::new(),
         }
     }
@@ -354,23 +346,7 @@ impl Meter {
             voids: filling.voids.into_iter().collect(),
             is_cut_by_step,
         };
-        self.count_hour(&stretch);
         self.done.push(stretch);
-    }
-
-    fn count_hour(&mut self, stretch: &Stretch) {
-        let (hour_ms, is_void) = (stretch.hour_ms(), !stretch.voids.is_empty());
-        let (of, was_void) = self.hour.unwrap_or((hour_ms, false));
-        let was_void = was_void && of == hour_ms;
-        if is_void && !was_void {
-            self.tallied.hours_void = self.tallied.hours_void.saturating_add(1);
-        }
-        let is_void = is_void || was_void;
-        let is_over = stretch.to.ms() >= hour_ms.saturating_add(HOUR_MS);
-        if is_over && !is_void {
-            self.tallied.hours_valid = self.tallied.hours_valid.saturating_add(1);
-        }
-        self.hour = Some((hour_ms, is_void));
     }
 
     const fn ms_of(&self, at: BootNs) -> u64 {

@@ -26,10 +26,12 @@
 //! clock ends a stretch: the next one begins where the clock stands then, so an hour that comes twice has both,
 //! and one that was jumped over is not covered. A step voids nothing, as no age rests on that clock.
 
+mod hours;
 mod meter;
 #[cfg(test)]
 mod tests;
 
+pub use hours::Hours;
 pub use meter::{Meter, Seen, Tallied};
 
 use std::sync::Arc;

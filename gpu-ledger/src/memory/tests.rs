@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{HOLDERS_MAX, HOUR_MS, Holder, Meter, Pace, SLOT_MS, Seen, Stretch};
+use super::{HOLDERS_MAX, HOUR_MS, Holder, Hours, Meter, Pace, SLOT_MS, Seen, Stretch};
 use crate::clock::Stamp;
 use crate::residency::moment::Length;
 use crate::residency::sample::{DeviceMemory, Fields, ProcessMemory, Reading, Sample, Status};
@@ -128,7 +128,38 @@ fn an_hour_is_four_quarters_and_adds_up_to_the_byte() {
     // A pass takes a millisecond, and the next one lands five seconds later.
     assert_eq!(done[1].sampling.age_max, Length::of_ms(5_001));
     assert_eq!(done[1].sampling.samples, SLOT_MS / 5_000);
-    assert_eq!((meter.tallied().hours_valid, meter.tallied().hours_void), (1, 0));
+    assert_eq!(hours(&done), (1, 0));
+}
+
+fn hours(done: &[Stretch]) -> (u64, u64) {
+    let mut hours = Hours::default();
+    for stretch in done {
+        hours.take(stretch);
+    }
+    (hours.valid(), hours.void())
+}
+
+/// However the stretches of an hour come, and whichever run sampled them.
+#[test]
+fn an_hour_that_one_run_voided_stays_void_in_the_next() {
+    let quarter = |place: u64, voids: &[VoidReason]| {
+        let mut meter = meter();
+        let from_ms = place * SLOT_MS + 1;
+        meter.take(seen(from_ms, GIB, &[(7, Some(GIB))], (0, 0)));
+        meter.close(boot(from_ms + 1_000));
+        let mut stretch = meter.take_done().remove(0);
+        stretch.to = WallUs(stretch.from.0 + (SLOT_MS - 1) * 1_000);
+        stretch.voids = voids.iter().map(|reason| (*reason, 1)).collect();
+        stretch
+    };
+    let late = [VoidReason::AgeSupOverCap];
+    let told = |quarters: &[(u64, &[VoidReason])]| {
+        hours(&quarters.iter().map(|(place, voids)| quarter(*place, voids)).collect::<Vec<_>>())
+    };
+    assert_eq!(told(&[(0, &[]), (1, &[])]), (0, 0), "it is not over");
+    assert_eq!(told(&[(0, &[]), (1, &late), (2, &[]), (3, &[])]), (0, 1));
+    assert_eq!(told(&[(0, &[]), (1, &[]), (4, &[])]), (1, 0), "its last quarter never came");
+    assert_eq!(told(&[(0, &late), (1, &late), (4, &late), (8, &[]), (11, &[])]), (1, 2));
 }
 
 #[test]
@@ -166,7 +197,7 @@ fn a_sample_just_as_old_as_the_cap_is_good_and_an_older_one_voids_its_hour_and_i
     assert_eq!(spans(&done), [(10_000, 15_549), (15_550, 16_000)]);
     assert_eq!(voids(&done[0]), [VoidReason::AgeSupOverCap]);
     assert_eq!(voids(&done[1]), [VoidReason::AgeSupOverCap], "the hour in which it came back");
-    assert_eq!(late.tallied().hours_void, 1);
+    assert_eq!(hours(&done), (0, 1));
 }
 
 #[test]
@@ -186,7 +217,7 @@ fn a_stall_over_an_hour_voids_both_hours_that_it_touches_and_covers_nothing_betw
     assert_eq!(spans(&done), wanted);
     assert_eq!(voids(&done[0]), [VoidReason::AgeSupOverCap, VoidReason::ProbeStuck]);
     assert_eq!(voids(&done[1]), [VoidReason::AgeSupOverCap]);
-    assert_eq!((meter.tallied().hours_valid, meter.tallied().hours_void), (0, 2));
+    assert_eq!(hours(&done), (0, 2));
 }
 
 #[test]

@@ -28,8 +28,9 @@ pub struct MemoryMeter {
 }
 
 impl MemoryMeter {
-    /// The next stretch that is on the disk.
-    pub fn take(&mut self, stretch: &Stretch) {
+    /// The next stretch that is on the disk. `is_void`: whether anything in the journal voids its hour, also what an
+    /// earlier run entered.
+    pub fn take(&mut self, stretch: &Stretch, is_void: bool) {
         let hour_ms = stretch.hour_ms();
         let is_other =
             self.pending.get(&stretch.gpu).is_some_and(|pending| pending.hour_ms != hour_ms);
@@ -46,7 +47,7 @@ impl MemoryMeter {
         }
         let pending = self.pending.entry(stretch.gpu.clone()).or_default();
         pending.hour_ms = hour_ms;
-        pending.is_void |= !stretch.voids.is_empty();
+        pending.is_void |= is_void || !stretch.voids.is_empty();
         for (label, memory) in held {
             let sum = pending.held.entry(label).or_default();
             *sum = sum.plus(memory);
@@ -134,7 +135,7 @@ mod tests {
     fn taken(stretches: &[Stretch]) -> (BTreeMap<String, u128>, u64) {
         let mut meter = MemoryMeter::default();
         for stretch in stretches {
-            meter.take(stretch);
+            meter.take(stretch, false);
         }
         let counts =
             meter.counts().map(|((_, label), memory)| (label.account.to_string(), memory.0));
@@ -153,6 +154,13 @@ mod tests {
         let mut void = whole;
         void[2].voids = vec![(VoidReason::AgeSupOverCap, 1)];
         assert_eq!(taken(&void), (BTreeMap::new(), 1));
+    }
+
+    #[test]
+    fn what_an_earlier_run_voided_is_no_memory_of_this_one() {
+        let mut meter = MemoryMeter::default();
+        meter.take(&stretch(3, &["a"], &[]), true);
+        assert_eq!((meter.counts().count(), meter.void_hours().values().sum::<u64>()), (0, 1));
     }
 
     #[test]

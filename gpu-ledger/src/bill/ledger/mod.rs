@@ -137,7 +137,10 @@ impl Ledger {
         }
         self.last_seq = seq;
         match &entry.figures {
-            Figures::Settlement(settlement) => self.take_settlement(seq, settlement),
+            Figures::Settlement(settlement) => {
+                self.sights.told_of(settlement.read_at.wall.ms());
+                self.take_settlement(seq, settlement);
+            }
             Figures::Open(open) => self.take_open(seq, open),
             Figures::Correction(correction) => self.correct(correction),
             Figures::Conflict(conflict) => {
@@ -149,7 +152,10 @@ impl Ledger {
             Figures::Epoch(epoch) => self.take_epoch(seq, epoch),
             Figures::Coverage(edge) => self.take_coverage(edge),
             Figures::Mark(mark) => self.take_mark(mark),
-            Figures::Memory(stretch) => self.take_memory(stretch),
+            Figures::Memory(stretch) => {
+                self.sights.told_of(stretch.to.ms().saturating_sub(1));
+                self.take_memory(stretch);
+            }
         }
         self.sights.learnt(entry.at.stamp.wall.ms());
         Ok(())
@@ -161,7 +167,7 @@ impl Ledger {
         self.sights.as_of_ms()
     }
 
-    /// The latest moment at which any entry taken was made, in ms since 1970; `None` before the first. Later than
+    /// The latest moment at which any entry taken was made or that it tells of, in ms since 1970; `None` before the first. Later than
     /// [`Self::as_of_ms`] where the wall clock was set back since.
     #[must_use]
     pub const fn latest_ms(&self) -> Option<u64> {

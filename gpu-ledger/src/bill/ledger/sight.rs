@@ -182,7 +182,13 @@ impl Sights {
         self.latest_ms = self.latest_ms.max(Some(at_ms));
     }
 
-    /// The latest moment at which any entry was made.
+    /// An entry tells of this moment. It may be later than the entry itself, where the wall clock was set back
+    /// between the two.
+    pub(super) fn told_of(&mut self, at_ms: u64) {
+        self.latest_ms = self.latest_ms.max(Some(at_ms));
+    }
+
+    /// The latest moment at which any entry was made, or that one tells of.
     pub(super) const fn latest_ms(&self) -> Option<u64> {
         self.latest_ms
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Unpriced;
 use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
 use super::evidence::Sampled;
 use super::left_out::{Whole, filter};
@@ -155,23 +156,25 @@ pub fn report(
     Ok(report)
 }
 
-/// GPUs and what of their memory has no figure; of a GPU that nobody sampled, that.
-fn memory_lacks(report: &Report) -> Vec<(GpuUuid, String)> {
+/// GPUs and what of their memory has no figure, with the word of why; of a GPU that nobody sampled, that.
+fn memory_lacks(report: &Report) -> Vec<(GpuUuid, &'static str, String)> {
     let mut lacks = Vec::new();
     for gpu in report.memory.gpus.iter().filter(|gpu| gpu.period_ms.is_some()) {
-        let mut lack = |ms: Ms, why: &str| {
+        let mut lack = |ms: Ms, reason: Unpriced, why: &str| {
             if ms > Ms::ZERO {
-                lacks.push((gpu.gpu_uuid.clone(), format!("memory held for {ms}: {why}")));
+                let subject = format!("memory held for {ms}: {why}");
+                lacks.push((gpu.gpu_uuid.clone(), reason.as_str(), subject));
             }
         };
-        lack(gpu.void_ms, "hours that are void");
-        lack(gpu.cut_ms, "quarters of an hour that the period cuts");
-        lack(gpu.uncovered_ms, "not sampled");
+        let void = format!("hours that are void ({})", gpu.void_reasons());
+        lack(gpu.void_ms, Unpriced::MemoryVoid, &void);
+        lack(gpu.cut_ms, Unpriced::MemoryCut, "quarters of an hour that the period cuts");
+        lack(gpu.uncovered_ms, Unpriced::NoSamples, "not sampled");
     }
     let unsaid = report.memory.lines.iter().filter(|line| line.unsaid_ms > Ms::ZERO);
     for line in unsaid {
         let lack = format!("memory of {} for {}: not said", line.account, line.unsaid_ms);
-        lacks.push((line.gpu_uuid.clone(), lack));
+        lacks.push((line.gpu_uuid.clone(), Unpriced::MemoryUnsaid.as_str(), lack));
     }
     lacks
 }
@@ -433,7 +436,7 @@ fn accounts(
             busy_ms_high: busy.map(|(_, high)| high),
             busy_unsampled_ms: sampled.unsampled(),
             max_memory_bytes: sampled.peak(),
-            memory_held_gib_s: memory.and_then(|held| u64::try_from(held.gib_s().0).ok()),
+            memory_held_gib_s: memory.map(|held| held.to_string()),
             memory_held_byte_ms: memory.map(|held| held.0.to_string()),
             memory_unknown_ms: memory_held.is_told().then(|| Ms(of_memory.unknown_ms())),
         })

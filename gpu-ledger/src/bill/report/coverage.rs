@@ -57,7 +57,7 @@ pub(super) fn possibly_lost(cut: &Cut<'_>, gpu: &CutGpu<'_>) -> Option<u64> {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Missing {
     /// What of memory held has no figure, by GPU.
-    pub(super) memory: Vec<(GpuUuid, String)>,
+    pub(super) memory: Vec<(GpuUuid, &'static str, String)>,
     pub(super) archived: u64,
     pub(super) samples: u64,
     pub(super) peaks: u64,
@@ -129,8 +129,9 @@ pub(super) fn unknown(
     if !report.accounts.is_empty() && !report.memory.is_sampled() {
         lines.push(line(UnknownReason::NoSamples, "memory held".to_owned(), true));
     }
-    for (gpu, subject) in missing.memory {
-        lines.push(UnknownLine { gpu: Some(gpu), ..line(UnknownReason::NoSamples, subject, true) });
+    for (gpu, reason, subject) in missing.memory {
+        let of = line(UnknownReason::NoSamples, subject, true);
+        lines.push(UnknownLine { gpu: Some(gpu), reason: reason.to_owned(), ..of });
     }
     lines
 }

@@ -100,8 +100,8 @@ pub struct MemoryLine {
     pub basis: &'static str,
     /// Memory held, as far as it is known; null where nothing of it is.
     pub byte_ms: Option<String>,
-    /// The same in whole GiB·s, cut.
-    pub gib_s: Option<u64>,
+    /// The same in GiB·s, cut to three digits.
+    pub gib_s: Option<String>,
     /// For how long it is known, of each process.
     pub known_ms: Ms,
     /// Listed in void hours, of each process.
@@ -137,6 +137,15 @@ pub struct MemoryProcess {
     pub known_ms: Ms,
     /// For how long it has no figure.
     pub unknown_ms: Ms,
+}
+
+impl MemoryGpu {
+    /// `age_sup_over_cap 1, device_lost 3`.
+    #[must_use]
+    pub fn void_reasons(&self) -> String {
+        let reasons = self.voids.iter().map(|void| format!("{} {}", void.reason, void.count));
+        reasons.collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl MemoryHeld {
@@ -232,7 +241,7 @@ fn line(cut: &Cut<'_>, gpu: &CutGpu<'_>, key: LineKey, of: MemoryOf) -> MemoryLi
         gpu_uuid: gpu.sight.gpu.clone(),
         basis: "sampled",
         byte_ms: memory.map(|memory| memory.0.to_string()),
-        gib_s: memory.and_then(|memory| u64::try_from(memory.gib_s().0).ok()),
+        gib_s: memory.map(|memory| memory.to_string()),
         known_ms: Ms(of.held.known_ms),
         void_ms: Ms(of.void_ms),
         cut_ms: Ms(of.cut_ms),

@@ -231,7 +231,7 @@ pub struct Account {
     /// The largest peak of device memory; null where that of one settlement is unknown.
     pub max_memory_bytes: Option<Bytes>,
     /// Memory held over time, in whole GiB·s, cut, as far as it is known; null where nothing of it is.
-    pub memory_held_gib_s: Option<u64>,
+    pub memory_held_gib_s: Option<String>,
     /// The same in bytes × milliseconds, as text: more than 64 bits.
     pub memory_held_byte_ms: Option<String>,
     /// The time that its processes were listed without a figure: in void hours, in quarters that the period cuts,

@@ -330,7 +330,7 @@ pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
             "GPU_LEDGER_UNKNOWN reason={} gpu={gpu} call={call} code={code}",
             line.reason
         )?;
-        writeln!(page, "  {subject}")?;
+        write_wrapped(page, &subject)?;
         if let Some(remedy) = &line.remedy {
             write_wrapped(page, &safe(remedy))?;
         }

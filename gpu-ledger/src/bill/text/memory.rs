@@ -71,11 +71,14 @@ fn sizes(report: &Report, gpu: &MemoryGpu) -> String {
         let _ = write!(words, ", up to {}", second(report, until));
     }
     if let (Some(period), Some(cap)) = (gpu.period_ms, gpu.cap_ms) {
-        let _ = write!(words, "; every {period} ms, no sample older than {cap} ms");
+        let _ = write!(
+            words,
+            "; sampled every {period} ms, none older than {cap} ms: each beginning and end may be off by \
+             as much, and what lived for less may have been missed"
+        );
     }
     if gpu.void_ms > Ms::ZERO || gpu.void_hours > 0 {
-        let reasons = gpu.voids.iter().map(|void| format!("{} {}", void.reason, void.count));
-        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        let reasons = gpu.void_reasons();
         let hours = if gpu.void_hours == 1 { "hour is" } else { "hours are" };
         let (void, count) = (gpu.void_ms, gpu.void_hours);
         let _ = write!(words, "; UNKNOWN for {void}, as {count} {hours} void: {reasons}");

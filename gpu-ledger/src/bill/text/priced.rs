@@ -139,6 +139,7 @@ fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Res
     )?;
     let mut marks: Vec<String> = line.nameless.iter().map(ToString::to_string).collect();
     marks.extend(line.reason.map(|reason| reason.as_str().to_owned()));
+    marks.extend(line.unknown_ms.map(|ms| format!("for {}", time(Some(ms)))));
     if let Some(high) = line.amount_high {
         marks.push(format!("at most {} and {high}", time(line.quantity_ms_high)));
     }
@@ -154,12 +155,12 @@ fn amount(amount: Option<Amount>) -> String {
 
 /// Hours of one GiB where it is memory, cut to three digits.
 fn quantity(line: &PricedLine) -> String {
-    match (line.meter, line.quantity_ms) {
-        (Meter::Memory, Some(gib_ms)) => {
-            let thousandths = gib_ms / 3_600;
+    match (line.meter, line.quantity_byte_ms) {
+        (Meter::Memory, Some(byte_ms)) => {
+            let thousandths = (byte_ms >> 30) / 3_600;
             format!("{}.{:03} GiBh", thousandths / 1_000, thousandths % 1_000)
         }
-        (_, ms) => time(ms),
+        _ => time(line.quantity_ms),
     }
 }
 

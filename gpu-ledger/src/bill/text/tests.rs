@@ -152,6 +152,16 @@ fn memory_held_reads_well_and_keeps_its_schema() {
     let from = page.find("\nmemory held").unwrap();
     let to = page[from..].find("\nno driver row").map_or(page.len(), |at| from + at);
     insta::assert_snapshot!("memory", &page[from..to]);
+    // In money: an hour and a half known, an hour void with its size.
+    let text = "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"memory\"\n\
+        per_hour = \"0.5\"\n";
+    asked.prices = Some(crate::prices::parse(text, &jiff::tz::TimeZone::UTC).unwrap());
+    let priced = made_as(&journal, &asked).unwrap();
+    assert_eq!(schema_faults(&priced), Vec::<String>::new());
+    insta::assert_snapshot!("memory_in_focus", crate::bill::focus::csv(&priced, false).unwrap());
+    let from = super::render(&priced);
+    let from = from.split("memory held on").next().unwrap_or_default();
+    insta::assert_snapshot!("memory_in_money", from);
     // But for what programs read.
     let is_read = |line: &&str| !line.starts_with("GPU_LEDGER_UNKNOWN");
     assert!(page.lines().filter(is_read).all(|line| line.chars().count() <= 80), "{page}");
@@ -486,7 +496,7 @@ fn the_csv_form_has_a_row_a_line_and_guards_names() {
     let (open, rowless) = (by_process.open.len(), by_process.no_driver_row.len());
     assert!(open == 2 && rowless == 2);
     let processes = table::csv(&by_process, false).unwrap();
-    assert_eq!(read(&processes), (24, settled + open + rowless));
+    assert_eq!(read(&processes), (27, settled + open + rowless));
     let llama = processes.lines().find(|line| line.contains(",llama-server,")).unwrap();
     assert!(llama.starts_with(",open,llama-server,program,GPU-0a2b3c4d-"), "{llama}");
     let accrued = by_process.open[0].accrued_ms.unwrap().0;

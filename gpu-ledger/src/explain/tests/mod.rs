@@ -1,3 +1,4 @@
 mod choice;
 mod made;
+mod memory;
 mod pages;

@@ -203,7 +203,7 @@ impl<'batch> Methods<'batch> {
             ),
             None => "No command was run for it.".to_owned(),
         }];
-        let labels: [(&str, fn(&Labels) -> Option<&str>); 3] = [
+        let labels: [(&str, LabelOf); 3] = [
             ("config", |labels| labels.config.as_deref()),
             ("context", |labels| labels.context.as_deref()),
             ("round", |labels| labels.round.as_deref()),
@@ -297,6 +297,9 @@ impl<'batch> Methods<'batch> {
 fn shown(text: &str) -> String {
     escape(text.as_bytes()).to_string()
 }
+
+/// One of the labels of an iteration.
+type LabelOf = fn(&Labels) -> Option<&str>;
 
 /// Labels named before "and N more".
 const LABELS_SHOWN: usize = 8;

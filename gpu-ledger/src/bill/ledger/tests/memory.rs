@@ -63,15 +63,21 @@ fn a_warm_model_that_never_exits_has_a_line_beside_what_is_held() {
     assert_closes(&said);
     let line = of(&said, "ollama");
     assert_eq!(bytes(line.byte_ms.as_ref().unwrap()), 8 * 3_600 * GIB_S);
-    assert_eq!((line.gib_s, line.known_ms, line.basis), (Some(28_800), Ms(HOUR_MS), "sampled"));
+    assert_eq!(
+        (line.gib_s.as_deref(), line.known_ms, line.basis),
+        (Some("28800.000"), Ms(HOUR_MS), "sampled")
+    );
     let account = said.accounts.iter().find(|one| one.account == "ollama").unwrap();
-    assert_eq!((account.held_ms, account.memory_held_gib_s), (Ms::ZERO, Some(28_800)));
+    assert_eq!(
+        (account.held_ms, account.memory_held_gib_s.as_deref()),
+        (Ms::ZERO, Some("28800.000"))
+    );
     assert_eq!(account.memory_unknown_ms, Some(Ms::ZERO));
     // One that holds no memory that was seen has none that is known.
     let train = said.accounts.iter().find(|one| one.account == "train").unwrap();
-    assert_eq!((train.memory_held_gib_s, &train.memory_held_byte_ms), (None, &None));
+    assert_eq!((&train.memory_held_gib_s, &train.memory_held_byte_ms), (&None, &None));
     let nameless = of(&said, "unattributed");
-    assert_eq!((nameless.nameless.is_some(), nameless.gib_s), (true, Some(3_600)));
+    assert_eq!((nameless.nameless.is_some(), nameless.gib_s.as_deref()), (true, Some("3600.000")));
     assert!(said.unknown.iter().all(|line| !line.subject.contains("memory held")));
     // And by everything else that a bill can be made by.
     for by in By::ALL {
@@ -99,19 +105,19 @@ fn an_over_age_sample_voids_its_hour_for_those_who_were_seen_in_it() {
     let said = made(&journal, &ledger, span(0, 2 * HOUR_MS));
     assert_closes(&said);
     let line = of(&said, "ollama");
-    assert_eq!((line.gib_s, line.void_ms), (Some(8 * 900), Ms(2 * SLOT_MS)));
+    assert_eq!((line.gib_s.as_deref(), line.void_ms), (Some("7200.000"), Ms(2 * SLOT_MS)));
     let gpu = gpu_of(&said);
     assert_eq!((gpu.void_hours, gpu.void_ms), (1, Ms(2 * SLOT_MS)));
     assert_eq!(gpu.voids[0].reason, VoidReason::AgeSupOverCap);
     // A part of that hour is void as well, though its own samples were young.
     let said = made(&journal, &ledger, span(0, SLOT_MS));
     let line = of(&said, "ollama");
-    assert_eq!((line.gib_s, &line.byte_ms, line.void_ms), (None, &None, Ms(SLOT_MS)));
+    assert_eq!((&line.gib_s, &line.byte_ms, line.void_ms), (&None, &None, Ms(SLOT_MS)));
     assert_eq!(gpu_of(&said).used_byte_ms, None);
     let page = crate::bill::text::render(&said);
     assert!(page.contains("  = used                                  UNKNOWN\n"), "{page}");
     let unknown = said.unknown.iter().find(|line| line.subject.contains("void")).unwrap();
-    assert!(unknown.is_evidence && unknown.reason == "no-samples");
+    assert!(unknown.is_evidence && unknown.reason == "memory-void");
 }
 
 #[test]
@@ -123,7 +129,7 @@ fn a_period_that_cuts_a_quarter_says_so_and_does_not_interpolate() {
     let said = made(&journal, &ledger(&journal), span(0, SLOT_MS - 1));
     assert_closes(&said);
     let line = of(&said, "ollama");
-    assert_eq!((line.gib_s, line.cut_ms), (None, Ms(SLOT_MS - 1)));
+    assert_eq!((&line.gib_s, line.cut_ms), (&None, Ms(SLOT_MS - 1)));
     assert_eq!(gpu_of(&said).cut_ms, Ms(SLOT_MS - 1));
     assert!(crate::bill::text::render(&said).contains("the period cuts"));
 }
@@ -191,14 +197,57 @@ fn a_gib_hour_has_a_price_and_what_is_void_has_none() {
     let told: Vec<_> = memory
         .map(|line| {
             assert!(!line.is_booked && line.basis.as_str() == "sampled");
-            (line.state.as_str(), line.quantity_ms, line.amount.map(|amount| amount.to_string()))
+            assert_eq!(line.quantity_ms, None);
+            let reason = line.reason.map(crate::bill::report::Unpriced::as_str);
+            let whose = line.account.as_deref();
+            let amount = line.amount.map(|amount| amount.to_string());
+            (whose, line.quantity_byte_ms, line.unknown_ms, reason, amount)
         })
         .collect();
-    let known = ("sampled", Some(u128::from(8 * HOUR_MS)), Some("4.0000".to_owned()));
-    assert_eq!(told, [known, ("unsampled", None, None)]);
+    let slot = u128::from(SLOT_MS);
+    let known = u128::from(8 * HOUR_MS) << 30;
+    // The void hour has its size on the line of whoever was seen in it, and on the GPU's own.
+    let wanted = [
+        (Some("ollama"), Some(known), None, None, Some("4.0000".to_owned())),
+        (None, None, Some(slot), Some("memory-void"), None),
+        (Some("ollama"), None, Some(slot), Some("memory-void"), None),
+    ];
+    assert_eq!(told, wanted);
     assert!(said.unknown.iter().any(|line| !line.is_evidence && line.remedy.is_some()));
     let csv = crate::bill::focus::csv(&said, false).unwrap();
     assert!(csv.contains("GiB-Hours") && csv.contains("unsampled"), "{csv}");
+    assert!(csv.contains("memory-void") && csv.contains(",900000\r\n"), "{csv}");
+    assert!(!csv.contains("sampled, sampled"), "{csv}");
+    let page = crate::bill::text::render(&said);
+    assert!(page.contains("memory-void, for 0:15:00"), "{page}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_cuts_nothing_of_all() {
+    let mut journal = watched();
+    let held = [(program("ollama"), 7, 8 * GIB)];
+    journal.memory((4 * SLOT_MS, 5 * SLOT_MS), &held, &[]);
+    // Set back by an hour: what is entered from here on is earlier than what the last entry tells of.
+    journal.memory((SLOT_MS, 2 * SLOT_MS), &held, &[]);
+    journal.mark(2 * SLOT_MS, 1);
+    let ledger = ledger(&journal);
+    let latest = span(0, 5 * SLOT_MS).to_ms();
+    assert_eq!(ledger.latest_ms(), Some(latest), "the entry itself");
+    let all = span(0, 5 * SLOT_MS + 1);
+    let said = made(&journal, &ledger, all);
+    assert_closes(&said);
+    assert_eq!(bytes(of(&said, "ollama").byte_ms.as_ref().unwrap()), 2 * 8 * 900 * GIB_S);
+    // An entry that was made after the step tells of before it.
+    let mut late = watched();
+    late.mark(SLOT_MS, 1);
+    let stretch = late.stretch_of((4 * SLOT_MS, 5 * SLOT_MS), &held, &[]);
+    late.enter(SLOT_MS + 1, crate::journal::Figures::Memory(Box::new(stretch)));
+    late.mark(SLOT_MS + 2, 1);
+    let late_ledger = super::ledger(&late);
+    assert_eq!(late_ledger.latest_ms(), Some(latest - 1));
+    let said = made(&late, &late_ledger, span(0, 5 * SLOT_MS));
+    assert_eq!(gpu_of(&said).cut_ms, Ms::ZERO);
+    assert_eq!(bytes(of(&said, "ollama").byte_ms.as_ref().unwrap()), 8 * 900 * GIB_S);
 }
 
 /// Histories of quarters, with holes, voids and parts: every bill over quarters is the sum of the bills of its parts,

@@ -52,6 +52,9 @@ pub(in crate::bill::report) fn unknown(priced: &Priced, period: Span) -> Vec<Unk
         if let Some(
             reason @ (Unpriced::NoPrice
             | Unpriced::NoSamples
+            | Unpriced::MemoryVoid
+            | Unpriced::MemoryCut
+            | Unpriced::MemoryUnsaid
             | Unpriced::Asleep
             | Unpriced::Undivided),
         ) = line.reason
@@ -76,10 +79,15 @@ fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine], period: Span) -
     match (reason, meter) {
         (Unpriced::NoPrice, _) => no_price(meter, lines, period),
         (Unpriced::NoSamples, Meter::Memory) => Some(
-            "memory was not sampled then, the hour is void, or the period cuts a quarter of an hour: \"memory held\" says \
-             which; memory_period in the configuration turns sampling on, and periods of whole quarters of an hour \
-             cut nothing"
+            "memory was not sampled then: memory_period in the configuration turns sampling on".to_owned(),
+        ),
+        (Unpriced::MemoryCut, _) => Some(
+            "the period cuts quarters of an hour, of which memory is known as a whole alone: give --since \
+             and --until at whole quarters"
                 .to_owned(),
+        ),
+        (Unpriced::MemoryVoid, _) => Some(
+            "a sample of that hour came too late, and nothing in it may be used: \"memory held\" says why".to_owned(),
         ),
         (Unpriced::Undivided, _) => {
             Some("--share equal divides what another policy has no weights for".to_owned())

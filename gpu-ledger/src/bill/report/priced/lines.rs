@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::gaps::unmatched;
-use super::measured::{How, Measured, Who, measured, who};
+use super::measured::{How, Measured, Memory, Who, measured, who};
 use super::{Priced, PricedLine, State, Sum, Total, Unpriced};
 use crate::bill::ledger::{Cut, Which};
 use crate::bill::report::coverage::moment;
@@ -38,10 +38,12 @@ struct Draft {
     high: u128,
     /// Why it cannot be known.
     unknown: Option<Unpriced>,
+    /// Of memory: for how long it is not.
+    unknown_ms: u128,
 }
 
-/// Place of its GPU, of its run, its meter, state, and whose it is.
-type Key = (Meter, State, Who, usize, usize);
+/// Place of its GPU, of its run, its meter, state, whose it is, and of memory why it is not known.
+type Key = (Meter, State, Who, usize, usize, Option<Unpriced>);
 
 /// Prices a bill.
 pub(in crate::bill::report) fn priced(
@@ -86,7 +88,7 @@ pub(in crate::bill::report) fn priced(
         }
     }
     let mut lines = Vec::with_capacity(drafts.len());
-    for ((meter, state, who, gpu, run), draft) in drafts {
+    for ((meter, state, who, gpu, run, _), draft) in drafts {
         let run = runs.get(&(gpu, meter)).and_then(|runs| runs.get(run.checked_sub(1)?));
         let (Some(run), Some((uuid, model))) = (run, models.get(gpu)) else { continue };
         let is_booked = state.is_settled() && meter == charged(meters.get(gpu));
@@ -96,7 +98,8 @@ pub(in crate::bill::report) fn priced(
     lines.extend(disputed(source, &models, &meters));
     let by_name = |line: &PricedLine| {
         let place = models.iter().position(|(gpu, _)| *gpu == line.gpu_uuid);
-        (line.meter, line.state, line.title.clone(), line.named_by, line.nameless, place, line.span)
+        let name = (line.title.clone(), line.named_by, line.nameless);
+        (line.meter, line.state, name, place, line.span, line.reason)
     };
     lines.sort_by_cached_key(by_name);
     let mut in_money = Priced {
@@ -180,9 +183,11 @@ fn add(
     let exactly = |ms: Option<Ms>| ms.map(|ms| wide((ms, ms))).ok_or(Unpriced::Asleep);
     let quantity = match meter {
         // Whatever became of the row of whoever held it, and beside what is booked.
-        Meter::Memory if one.state.is_of_memory() => {
-            one.memory.map(|memory| (memory.0, memory.0)).ok_or(Unpriced::NoSamples)
-        }
+        Meter::Memory if one.state.is_of_memory() => match one.memory {
+            Some(Memory::Known(memory)) => Ok((memory.0, memory.0)),
+            Some(Memory::Unknown { why, .. }) => Err(why),
+            None => Err(Unpriced::NoSamples),
+        },
         _ if one.state.is_of_memory() || meter == Meter::Memory => return Ok(()),
         // A GPU's own time stands where its booked time does.
         _ if !is_theirs && meter == booked => exactly(one.held),
@@ -196,8 +201,14 @@ fn add(
     if quantity.is_ok_and(|(_, high)| high == 0) {
         return Ok(());
     }
-    let key = (meter, one.state, one.who.clone(), one.gpu, run);
+    let lack = match one.memory {
+        Some(Memory::Unknown { why, ms }) => Some((why, ms)),
+        Some(Memory::Known(_)) | None => None,
+    };
+    let key = (meter, one.state, one.who.clone(), one.gpu, run, lack.map(|(why, _)| why));
     let draft = drafts.entry(key).or_default();
+    let lacks = lack.map_or(0, |(_, ms)| u128::from(ms.0));
+    draft.unknown_ms = draft.unknown_ms.saturating_add(lacks);
     match quantity {
         Ok((low, high)) => {
             let overflow = || BillError::Overflow { what: "a priced time" };
@@ -256,6 +267,8 @@ fn begun(
         span: run.span,
         quantity_ms: None,
         quantity_ms_high: None,
+        quantity_byte_ms: None,
+        unknown_ms: None,
         per_hour: run.price.map(|(_, price)| price.per_hour),
         amount: None,
         amount_high: None,
@@ -273,9 +286,11 @@ fn with_amount(
     let is_range = line.meter == Meter::Busy;
     let is_memory = line.meter == Meter::Memory;
     if draft.unknown.is_none() {
-        line.quantity_ms = Some(if is_memory { draft.low >> 30 } else { draft.low });
+        let quantity = if is_memory { &mut line.quantity_byte_ms } else { &mut line.quantity_ms };
+        *quantity = Some(draft.low);
         line.quantity_ms_high = is_range.then_some(draft.high);
     }
+    line.unknown_ms = (draft.unknown_ms > 0).then_some(draft.unknown_ms);
     line.reason = match (line.state, price) {
         (State::Uncovered, _) => Some(Unpriced::Uncovered),
         (State::Undivided, _) => Some(Unpriced::Undivided),

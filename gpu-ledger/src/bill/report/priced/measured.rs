@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::State;
 use super::asleep::Asleep;
 use super::divided::{Presence, shares};
+use super::{State, Unpriced};
 use crate::bill::intervals::union;
 use crate::bill::ledger::{Cut, counts};
 use crate::bill::on_gpu::by_process;
@@ -38,8 +38,15 @@ pub(super) struct Measured {
     pub(super) alone: Option<Ms>,
     /// The range, of what is settled; `None` where nothing was sampled.
     pub(super) busy: Option<(Ms, Ms)>,
-    /// Of memory; `None` where no sample tells it.
-    pub(super) memory: Option<ByteMs>,
+    /// Of memory; `None` of everything else.
+    pub(super) memory: Option<Memory>,
+}
+
+/// Memory held.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Memory {
+    Known(ByteMs),
+    Unknown { why: Unpriced, ms: Ms },
 }
 
 /// How the bill is made.
@@ -158,24 +165,43 @@ fn of_gpu(
     Ok(())
 }
 
-/// Memory held: what is known of each line, and that of some of its time nothing is.
+/// Memory held: what is known of each line, and for how long nothing is and why. Of the GPU itself, for how long nobody's
+/// is known.
 fn memory_of(cut: &Cut<'_>, gpu: usize, all: &mut Vec<Measured>) {
     let Some(of_cut) = cut.gpus.get(gpu) else { return };
-    let mut push = |who, state, memory| {
-        let (held, alone, busy) = (None, None, None);
-        all.push(Measured { gpu, who, state, held, alone, busy, memory });
+    let mut push = |who: &Who, memory| {
+        let state =
+            if matches!(memory, Memory::Known(_)) { State::Sampled } else { State::Unsampled };
+        let (held, alone, busy, who) = (None, None, None, who.clone());
+        all.push(Measured { gpu, who, state, held, alone, busy, memory: Some(memory) });
     };
     let memory = &of_cut.memory;
     for (line, of) in &memory.lines {
+        let who = who(cut, *line);
         if of.held.known_ms > 0 {
-            push(who(cut, *line), State::Sampled, Some(of.held.memory));
+            push(&who, Memory::Known(of.held.memory));
         }
-        if of.unknown_ms() > 0 {
-            push(who(cut, *line), State::Unsampled, None);
+        for (why, ms) in [
+            (Unpriced::MemoryVoid, of.void_ms),
+            (Unpriced::MemoryCut, of.cut_ms),
+            (Unpriced::MemoryUnsaid, of.held.unsaid_ms),
+        ] {
+            if ms > 0 {
+                push(&who, Memory::Unknown { why, ms: Ms(ms) });
+            }
         }
     }
-    if memory.uncovered > Ms::ZERO || memory.beyond.is_some() {
-        push(Who::Gpu, State::Unsampled, None);
+    let beyond = memory.beyond.map_or(0, |beyond| beyond.held.listed_ms());
+    for (why, ms) in [
+        (Unpriced::NoSamples, memory.uncovered),
+        (Unpriced::MemoryVoid, memory.void),
+        (Unpriced::MemoryCut, memory.cut),
+        // Whose it is has no line.
+        (Unpriced::MemoryUnsaid, Ms(beyond)),
+    ] {
+        if ms > Ms::ZERO {
+            push(&Who::Gpu, Memory::Unknown { why, ms });
+        }
     }
 }
 

@@ -94,6 +94,12 @@ pub enum Unpriced {
     NoPrice,
     /// Nothing was sampled.
     NoSamples,
+    /// Memory was sampled, and the hour is void: not every sample of it was near its moment.
+    MemoryVoid,
+    /// Memory was sampled, and the period cuts the quarter of an hour that its sum is of.
+    MemoryCut,
+    /// Memory was sampled, and the driver did not say how much of it was whose.
+    MemoryUnsaid,
     /// The host slept meanwhile, which is not priced, and how much of it fell here nobody can say.
     Asleep,
     /// The GPU was not seen.
@@ -111,6 +117,9 @@ impl Unpriced {
         match self {
             Self::NoPrice => "no-price",
             Self::NoSamples => "no-samples",
+            Self::MemoryVoid => "memory-void",
+            Self::MemoryCut => "memory-cut",
+            Self::MemoryUnsaid => "memory-unsaid",
             Self::Asleep => "asleep",
             Self::Uncovered => "uncovered",
             Self::Undivided => "undivided",
@@ -184,10 +193,15 @@ pub struct PricedLine {
     /// Both.
     #[serde(skip)]
     pub span: Span,
-    /// How much, in ms (of memory: GiB·ms, cut; the amount is of the bytes); of a range its lower end. Null where nobody knows.
+    /// How much, in ms; of a range its lower end. Null where nobody knows, and of memory.
     pub quantity_ms: Option<u128>,
     /// The range's upper end; null where the figure is exact.
     pub quantity_ms_high: Option<u128>,
+    /// Of memory: how much, in bytes × ms, as decimal text. Null where nobody knows, and of time.
+    #[serde(serialize_with = "text")]
+    pub quantity_byte_ms: Option<u128>,
+    /// Of memory that is UNKNOWN: for how long, of each process, or of the GPU where it is nobody's.
+    pub unknown_ms: Option<u128>,
     /// What an hour costs; null where the list has no price.
     pub per_hour: Option<Rate>,
     /// What it costs; null where that is UNKNOWN.
@@ -199,6 +213,12 @@ pub struct PricedLine {
     /// The amount before it was rounded.
     #[serde(skip)]
     pub exact: Option<Exact>,
+}
+
+/// Beyond 53 bits a number of JSON is not the same to every reader.
+#[expect(clippy::ref_option, reason = "serde hands it so")]
+fn text<S: serde::Serializer>(number: &Option<u128>, serializer: S) -> Result<S::Ok, S::Error> {
+    number.map(|number| number.to_string()).serialize(serializer)
 }
 
 /// Several lines together.
