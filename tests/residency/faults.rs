@@ -85,6 +85,58 @@ fn a_call_that_never_returns_does_not_keep_the_recorder() {
     assert_eq!((methods.status.code(), methods.stdout.len()), (Some(5), 0));
 }
 
+/// From where a window of five seconds is seen to have begun, which takes up to two, to its last part: what happens
+/// then leaves every point young enough.
+const LAST_PART: Duration = Duration::from_millis(2_500);
+
+#[test]
+fn a_call_that_hangs_in_the_last_part_is_said_although_every_point_is_young() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let child = begun(&sim, &["--duration", "5s", "--max-age", "10s"]);
+    std::thread::sleep(LAST_PART);
+    sim.fault("hang nvmlDeviceGetMemoryInfo_v2");
+    let output = child.wait_with_output().unwrap();
+    // In flight for less than --hard-timeout, and so no reason; the age between points is another.
+    let said = text(&output.stdout);
+    let batch = batches(&sim).pop().unwrap();
+    let found = verified(&batch);
+    assert!(!reasons(&found).contains(&"probe_stuck"), "{found}");
+    let flight = &json(&batch.join("iterations/0001/iteration.json"))["probe_in_flight_at_end_ms"];
+    assert!(flight.as_f64().is_some_and(|ms| ms > 1_000.0), "{flight}");
+    let batch = batch.to_str().unwrap();
+    let verify = text(&residency(&["verify", batch]).stdout);
+    let show = text(&residency(&["show", batch]).stdout);
+    for page in [said, verify, show] {
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains("when its window was given up, and never came back"), "{page}");
+    }
+}
+
+#[test]
+fn a_driver_that_dies_in_the_last_part_is_a_lost_device() {
+    let mut sim = Sim::start(&["--gpus", "1"]);
+    let child = begun(&sim, &["--duration", "5s", "--max-age", "10s"]);
+    std::thread::sleep(LAST_PART);
+    let mut server = sim.server.take().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let found = verified(&batches(&sim).pop().unwrap());
+    assert_eq!(output.status.code(), Some(5), "{found}");
+    assert_eq!(reasons(&found), ["device_lost"], "{found}");
+}
+
+#[test]
+fn a_driver_that_is_unloaded_meanwhile_is_a_lost_device() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    let child = begun(&sim, &["--duration", "30s"]);
+    sim.fault("code nvmlDeviceGetMemoryInfo_v2 --code 9");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stdout));
+    let found = verified(&batches(&sim).pop().unwrap());
+    assert!(reasons(&found).contains(&"device_lost"), "{found}");
+}
+
 #[test]
 fn a_recorder_that_is_killed_leaves_a_batch_without_an_end() {
     let sim = Sim::start(&["--gpus", "1"]);

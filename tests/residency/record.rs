@@ -162,6 +162,39 @@ fn a_window_that_is_ended_early_is_a_shorter_one() {
 }
 
 #[test]
+fn rounds_that_were_not_recorded_are_said_and_a_dropped_one_is_not_valid() {
+    let sim = Sim::start(&["--gpus", "1"]);
+    // Somebody asks for the end while the first round's command runs, which ends by itself then.
+    let mut child = recorder(
+        &sim,
+        &["--rounds", "3", "--", "sh", "-c", "trap 'exit 0' TERM INT; sleep 60 & wait"],
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    let batch = poll("the command runs", || {
+        let batch = std::fs::read_dir(runs(&sim)).ok()?.next()?.ok()?.path();
+        let events = std::fs::read_to_string(batch.join("iterations/0001/events.jsonl")).ok()?;
+        events.contains("\"cpu\"").then_some(batch)
+    });
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    let found = verified(&batch);
+    assert_eq!(
+        (&found["data_verdict"], &found["iterations_planned"]),
+        (&"valid".into(), &3.into())
+    );
+    let said = text(&residency(&["verify", batch.to_str().unwrap()]).stdout);
+    assert!(said.contains("1 of 3 planned iterations were recorded"), "{said}");
+    let fingerprint = found["fingerprint"].as_str().unwrap();
+    let shown = text(&residency(&["show", batch.to_str().unwrap()]).stdout);
+    assert!(shown.contains("1 of 3 planned iterations") && shown.contains(fingerprint), "{shown}");
+}
+
+#[test]
 fn a_command_that_outlives_its_window_has_its_end_in_the_batch() {
     let sim = Sim::start(&["--gpus", "1"]);
     let words = ["--duration", "500ms", "--", "sh", "-c", "sleep 2; exit 7"];

@@ -141,7 +141,7 @@ pub(super) fn differs(
         }
     }
     let (last, _) = windows.last()?;
-    let known = bytes.get(..read)?.iter().filter(|byte| **byte == b'\n').count();
+    let known = bytes.get(..read)?.split(|byte| *byte == b'\n').count().saturating_sub(1);
     // One that was waiting for the lock may be older than the window's end, by so long.
     let waits = LOCK_APART.saturating_mul(LOCK_TRIES);
     let waits = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);

@@ -255,12 +255,11 @@ fn a_driver_that_is_gone_is_a_lost_device_and_one_that_errs_is_not() {
     let of = |reason, field: FieldName| {
         let mut fields = batch(&[[1, 1, 1, 1]]).samples[0].fields.clone();
         let status = Status::Unknown(reason);
-        match field {
-            FieldName::Memory => (fields.memory.value, fields.memory.status) = (None, status),
-            _ => {
-                let power = fields.power.as_mut().unwrap();
-                (power.value, power.status) = (None, status);
-            }
+        if field == FieldName::Memory {
+            (fields.memory.value, fields.memory.status) = (None, status);
+        } else {
+            let power = fields.power.as_mut().unwrap();
+            (power.value, power.status) = (None, status);
         }
         fields.asked().any(|asked| asked.is_device_gone())
     };

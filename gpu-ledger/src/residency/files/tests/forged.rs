@@ -65,7 +65,9 @@ fn derive_again(batch: &Path) {
     }
     for iteration in check(batch).iterations {
         let text = iteration.text(&manifest.batch_id).unwrap();
-        text.map_or((), |text| fs::write(iteration.path(ITERATION), text).unwrap());
+        if let Some(text) = text {
+            fs::write(iteration.path(ITERATION), text).unwrap();
+        }
     }
     let iterations = check(batch).iterations;
     let closed = manifest.closed(&iterations);
@@ -96,7 +98,7 @@ fn others(value: &Value) -> Vec<Value> {
         Value::Null => vec![true.into(), 1.into(), "x".into()],
         Value::Bool(is) => vec![(!is).into(), Value::Null],
         Value::Number(number) if number.is_f64() => {
-            vec![(number.as_f64().unwrap() + 10.0).into(), Value::Null]
+            vec![12_345.0.into(), Value::Null]
         }
         Value::Number(number) => {
             vec![(number.as_u64().unwrap() + 1).into(), 0.into(), Value::Null]
@@ -222,6 +224,9 @@ fn a_field_that_was_changed_is_named_with_both_values() {
     );
 }
 
+/// What is done to a batch's windows, and how that is called.
+type Change<'how> = (&'how str, &'how dyn Fn(&Path));
+
 #[test]
 fn a_window_that_was_dropped_copied_or_renumbered_is_found() {
     let drop_it = |batch: &Path, number: u64| {
@@ -231,7 +236,6 @@ fn a_window_that_was_dropped_copied_or_renumbered_is_found() {
         let window = |number| batch.join(format!("iterations/{number:04}"));
         fs::rename(window(from), window(to)).unwrap();
     };
-    type Change<'how> = (&'how str, &'how dyn Fn(&Path));
     let changes: [Change<'_>; 6] = [
         ("last dropped", &|batch| drop_it(batch, 3)),
         ("middle dropped", &|batch| drop_it(batch, 2)),
