@@ -24,6 +24,9 @@ mod faults;
 #[path = "residency/halted.rs"]
 mod halted;
 #[cfg(test)]
+#[path = "residency/marked.rs"]
+mod marked;
+#[cfg(test)]
 #[path = "residency/record.rs"]
 mod record;
 #[cfg(test)]

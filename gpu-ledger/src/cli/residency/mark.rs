@@ -5,15 +5,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::Usage;
+use super::super::{STATUS_FAILED, Usage};
 use crate::clock::Clock;
-use crate::residency::files::mark;
+use crate::output::complain;
+use crate::residency::files::{can_be_marked, mark};
 use crate::residency::recorder::record::BATCHES_VARIABLE;
 
 #[derive(Args, Debug)]
-#[command(after_help = "Exit status: 0 marked, 1 not marked in every batch, 64 usage.")]
+#[command(
+    after_help = "A phase belongs to the iteration in which it is marked: it ends with the next phase, or with the iteration. \
+Outside of one nothing is marked, and the exit status says so.\n\n\
+Exit status: 0 marked, 1 not marked in every batch, 64 usage."
+)]
 pub(super) struct Mark {
-    /// The phase that begins now
+    /// The phase that begins now, in quotes where its name has blanks
     name: String,
     /// Folder of a batch that is being recorded; may be given again (default: those that the recorded
     /// command finds in GPU_LEDGER_RESIDENCY)
@@ -37,10 +42,13 @@ impl Mark {
             ))
             .into());
         }
-        for batch in &batches {
-            mark(batch, at, &self.name)?;
-        }
-        Ok(0)
+        // A phase of one GPU is one of all that can have it.
+        let marked = batches
+            .iter()
+            .map(|batch| can_be_marked(batch, at).and_then(|()| mark(batch, at, &self.name)));
+        let failures: Vec<_> = marked.filter_map(Result::err).collect();
+        failures.iter().for_each(|failure| complain(&failure.to_string()));
+        Ok(if failures.is_empty() { 0 } else { STATUS_FAILED })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -64,10 +64,14 @@ pub fn mark(batch: &Path, at: BootNs, name: &str) -> Result<(), FilesError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(FilesError::NoBatch { path: batch.to_path_buf() });
         }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(FilesError::document(&path, &no_right(&path)));
+        }
         opened => opened.map_err(failed)?,
     };
     if !lock(&file) {
-        return Err(failed(std::io::ErrorKind::WouldBlock.into()));
+        let why = "others are marking phases, and none was let in for 2 s; mark it again";
+        return Err(FilesError::document(&path, why));
     }
     let manifest = batch.join(MANIFEST);
     let (manifest, _) = Manifest::read(&manifest, &read(&manifest)?)?;
@@ -84,6 +88,24 @@ pub fn mark(batch: &Path, at: BootNs, name: &str) -> Result<(), FilesError> {
         return Err(failed(error));
     }
     file.sync_all().map_err(failed)
+}
+
+/// Who may mark phases, for whoever may not.
+fn no_right(path: &Path) -> String {
+    let owner = std::fs::symlink_metadata(path).map(|file| file.uid());
+    owner.map_or_else(
+        |_| {
+            "no right to enter its folder; mark phases as the user who records, or record into a folder (--out) \
+             that the command's user may enter"
+                .to_owned()
+        },
+        |uid| {
+            format!(
+                "no right to write it; phases are marked by user id {uid}, as whom the recorded command runs, or by \
+                 root"
+            )
+        },
+    )
 }
 
 fn bounded(path: &Path, length: u64) -> Result<(), FilesError> {

@@ -16,6 +16,7 @@
 mod batch;
 mod csv;
 mod derive;
+mod during;
 mod error;
 mod held;
 mod iteration;
@@ -39,6 +40,7 @@ pub use derive::{
     CommandStatus, CpuFigures, CurvePoint, Derived, Walked, WindowEnd, derive,
     events_beside_points, walk_proven,
 };
+pub use during::can_be_marked;
 pub use error::FilesError;
 pub use iteration::Iteration;
 pub use manifest::{

@@ -193,6 +193,9 @@ impl Window<'_> {
                 lane.keep(written, now);
                 if let (None, Some(landed)) = (lane.t0, sample.landed_at_ns) {
                     lane.t0 = Some(landed);
+                    // Whoever marks a phase looks whether the window has begun.
+                    let flushed = lane.writer.flush();
+                    lane.keep(flushed, now);
                     lane.points(self.plan, landed, (told.gpu, self.sender.clone()))?;
                     self.begin_if_ready()?;
                 }
