@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::privilege::can_trace;
 use crate::recorded::{batches, json, recorder, residency, rows, runs, text, verified};
 use crate::support::{Sim, skip};
 
@@ -29,6 +30,20 @@ fn t7_strace_sees_no_program_either() {
     let programs: Vec<&str> = log.lines().filter(|line| line.contains("execve")).collect();
     assert_eq!(programs.len(), 1, "{programs:?}");
     assert!(programs[0].contains("gpu-ledger"), "{programs:?}");
+    // With process events it starts itself once, before any window: the child that proves that events come.
+    if !can_trace(test) {
+        return;
+    }
+    let log = sim.folder().join("strace-events");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=execve,execveat", "-o"]).arg(&log);
+    command.arg(env!("CARGO_BIN_EXE_gpu-ledger")).arg("--nvml-library").arg(sim.library());
+    command.args(["residency", "record", "--duration", "1s", "--out"]).arg(runs(&sim));
+    command.env("NVSIM_SOCKET", sim.socket()).output().unwrap();
+    let log = std::fs::read_to_string(&log).unwrap();
+    let programs: Vec<&str> = log.lines().filter(|line| line.contains("execve")).collect();
+    assert!(programs.len() <= 2, "{programs:?}");
+    assert!(programs.iter().skip(1).all(|line| line.contains("\"__probe\"")), "{programs:?}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn notes(derived: &Derived, requested: Option<Length>) -> Vec<String> {
     let end = derived.end.as_ref();
     match end.map(|end| end.cause) {
         Some(_) if end.is_some_and(|end| end.is_asked_for) => {
-            notes.push(of("stopped early by whoever recorded it,"))
+            notes.push(of("stopped early by whoever recorded it,"));
         }
         Some(EndCause::CommandEnded) if is_short => notes.push(of("the command ended")),
         Some(EndCause::DeviceLost) => notes.push(of("the GPU or its driver was lost")),

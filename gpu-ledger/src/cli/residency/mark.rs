@@ -47,7 +47,9 @@ impl Mark {
             .iter()
             .map(|batch| can_be_marked(batch, at).and_then(|()| mark(batch, at, &self.name)));
         let failures: Vec<_> = marked.filter_map(Result::err).collect();
-        failures.iter().for_each(|failure| complain(&failure.to_string()));
+        for failure in &failures {
+            complain(&failure.to_string());
+        }
         Ok(if failures.is_empty() { 0 } else { STATUS_FAILED })
     }
 }

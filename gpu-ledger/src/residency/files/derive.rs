@@ -238,8 +238,8 @@ struct Beside<'settings> {
 struct Facts {
     begin: Option<(u64, Labels, Recorded)>,
     end: Option<WindowEnd>,
-    backend: Option<(Backend, u64)>,
-    exec_denied: bool,
+    /// Who was asked, children beside the command, and whether probing threads were denied to start programs.
+    backend: Option<(Backend, u64, bool)>,
     command: Option<CommandStatus>,
     clocks: ClockFold,
     /// The last anchor not after T0, until one comes after it.
@@ -342,8 +342,7 @@ impl Facts {
                 self.begin = Some((iteration, labels, recorded_with));
             }
             Event::Backend { backend, subprocesses, exec_denied, .. } => {
-                self.backend = Some((backend, subprocesses));
-                self.exec_denied = exec_denied;
+                self.backend = Some((backend, subprocesses, exec_denied));
             }
             Event::CommandEnded { status, signal, .. } => {
                 self.command = Some(CommandStatus { status, signal });
@@ -456,8 +455,8 @@ impl Told {
             None => (None, None, None),
         };
         let seed = Seed {
-            gpu_telemetry_backend: facts.backend.map(|(backend, _)| backend),
-            gpu_cli_subprocess_used: facts.backend.map(|(_, count)| count > 0),
+            gpu_telemetry_backend: facts.backend.map(|(backend, ..)| backend),
+            gpu_cli_subprocess_used: facts.backend.map(|(_, count, _)| count > 0),
             gpu_deadline_recovery_count: Some(figures.deadlines.recovery),
         };
         Derived {
@@ -469,7 +468,7 @@ impl Told {
             figures,
             cpu: facts.figures,
             command: facts.command,
-            exec_denied: facts.exec_denied,
+            exec_denied: facts.backend.is_some_and(|(_, _, is_denied)| is_denied),
             began_at: facts.began_at,
             last_anchor: facts.last_anchor,
             t0_wall: facts.t0_wall,

@@ -13,7 +13,7 @@ use crate::clock::Stamp;
 use crate::rendering::rfc3339;
 use crate::residency::moment::Length;
 use crate::residency::sample::FieldName;
-use crate::residency::settings::{OnVoid, Settings};
+use crate::residency::settings::{AgeGate, OnVoid, Settings};
 use crate::unit::{BootNs, GpuUuid, WallUs};
 
 /// Whether the batch has an end.
@@ -271,7 +271,7 @@ impl Manifest {
         }
     }
 
-    /// Names the harness: the same binary, driver, kernel, GPUs, periods and cap. `None` where any of
+    /// Names the harness: the same binary, driver, kernel, GPUs, periods, cap and gate. `None` where any of
     /// them is not known, which no acceptance run can stand for.
     #[must_use]
     pub fn verification_id(&self) -> Option<String> {
@@ -281,6 +281,11 @@ impl Manifest {
         let Settings { period, timeline_period, cap, .. } = &self.settings;
         let lengths = [period, timeline_period, cap].map(|length| length.0.to_string());
         parts.extend(lengths.iter().map(String::as_str));
+        // A run that was held against points alone stands for no other.
+        parts.push(match self.settings.age_gate {
+            AgeGate::Both => "both",
+            AgeGate::Points => "points",
+        });
         serde_json::to_vec(&parts).ok().map(|bytes| sha256(&bytes))
     }
 

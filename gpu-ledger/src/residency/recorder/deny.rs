@@ -6,14 +6,20 @@
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
 
+/// What marks a system call of the x32 ABI (arch/x86/include/uapi/asm/unistd.h).
+const X32_SYSCALL_BIT: libc::c_long = 0x4000_0000;
+
 /// execve and execveat fail with EPERM on this thread from here on. Sets no_new_privs on it, as the kernel demands of
 /// whoever has no CAP_SYS_ADMIN (Documentation/userspace-api/seccomp_filter.rst).
 ///
 /// # Errors
 /// Where the kernel has no seccomp, or this architecture is none that filters are made for.
 pub(super) fn deny_exec() -> Result<(), String> {
-    let denied = [libc::SYS_execve, libc::SYS_execveat];
-    let rules = denied.into_iter().map(|call| (call, Vec::<SeccompRule>::new())).collect();
+    // x32 has its own numbers on the same machine (arch/x86/entry/syscalls/syscall_64.tbl of Linux 6.18, 520 and 545).
+    let x32 = [520, 545].map(|call: libc::c_long| X32_SYSCALL_BIT | call);
+    let x32 = x32.into_iter().filter(|_| cfg!(target_arch = "x86_64"));
+    let denied = [libc::SYS_execve, libc::SYS_execveat].into_iter().chain(x32);
+    let rules = denied.map(|call| (call, Vec::<SeccompRule>::new())).collect();
     let architecture = std::env::consts::ARCH.try_into();
     let architecture = architecture.map_err(|error| format!("{error}"))?;
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
