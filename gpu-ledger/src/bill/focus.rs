@@ -14,7 +14,7 @@
 use rust_decimal::Decimal;
 
 use super::period::moment_of;
-use super::report::{PricedLine, Report};
+use super::report::{PricedLine, Report, State};
 use super::table::text;
 use crate::prices::{Amount, Meter};
 
@@ -203,11 +203,12 @@ impl Row<'_> {
     fn description(&self) -> String {
         let (line, unit) = (self.line, self.unit("hours", "GiB hours"));
         let (state, basis) = (line.state.as_str(), line.basis.as_str());
-        let mut words = format!("{} {unit} of {}, {state}", line.meter, self.model());
-        if !line.state.is_of_memory() {
-            words = format!("{words}, {basis}");
+        let what = format!("{} {unit} of {}", line.meter, self.model());
+        match (line.state, line.reason) {
+            (State::Sampled, _) => format!("{what}, {state}"),
+            (State::Unsampled, Some(reason)) => format!("{what}, UNKNOWN: {}", reason.as_str()),
+            _ => format!("{what}, {state}, {basis}"),
         }
-        words
     }
 
     /// The model, or the UUID of a GPU that no entry names.

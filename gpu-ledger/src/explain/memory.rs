@@ -31,6 +31,9 @@ pub struct MemoryExplained {
     pub period_ms: Option<Length>,
     /// The greatest age of a sample that counts.
     pub age_max_ms: Option<Length>,
+    /// Whether it was looked for: a row without a start has no span in which samples could be its.
+    #[serde(skip)]
+    pub is_sought: bool,
 }
 
 /// What one process was listed with, by hour.
@@ -144,6 +147,7 @@ impl Sought {
             unsaid_ms: Ms(known.unsaid_ms),
             period_ms: self.pace.map(|pace| pace.period),
             age_max_ms: age_max,
+            is_sought: self.span.is_some(),
         }
     }
 }
@@ -151,6 +155,11 @@ impl Sought {
 impl std::fmt::Display for MemoryExplained {
     /// `7200.000 GiB·s over 00:15:00.000, sampled every 5000.000 ms; UNKNOWN for …`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.is_sought {
+            return f.write_str(
+                "UNKNOWN: the driver gave no start, and which samples are of this row cannot be told",
+            );
+        }
         let Some(period) = self.period_ms else {
             return f.write_str(
                 "UNKNOWN: no sample showed it (it lived between two of them, memory was not sampled, or its \

@@ -153,12 +153,19 @@ fn amount(amount: Option<Amount>) -> String {
     amount.map_or_else(|| UNKNOWN.to_owned(), |amount| amount.to_string())
 }
 
-/// Hours of one GiB where it is memory, cut to three digits.
+/// Hours of one GiB where it is memory, cut to what there is room for.
 fn quantity(line: &PricedLine) -> String {
     match (line.meter, line.quantity_byte_ms) {
         (Meter::Memory, Some(byte_ms)) => {
             let thousandths = (byte_ms >> 30) / 3_600;
-            format!("{}.{:03} GiBh", thousandths / 1_000, thousandths % 1_000)
+            let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+            // As many digits as the column has room for.
+            match whole {
+                0..10 => format!("{whole}.{part:03} GiBh"),
+                10..100 => format!("{whole}.{:02} GiBh", part / 10),
+                100..1_000 => format!("{whole}.{} GiBh", part / 100),
+                _ => format!("{whole} GiBh"),
+            }
         }
         _ => time(line.quantity_ms),
     }

@@ -159,9 +159,11 @@ fn memory_held_reads_well_and_keeps_its_schema() {
     let priced = made_as(&journal, &asked).unwrap();
     assert_eq!(schema_faults(&priced), Vec::<String>::new());
     insta::assert_snapshot!("memory_in_focus", crate::bill::focus::csv(&priced, false).unwrap());
-    let from = super::render(&priced);
-    let from = from.split("memory held on").next().unwrap_or_default();
-    insta::assert_snapshot!("memory_in_money", from);
+    let page = super::render(&priced);
+    let rows = page.lines().filter(|line| line.contains("memory"));
+    let reasons = page.lines().filter(|line| line.contains("memory-void, for 1:00:00"));
+    insta::assert_snapshot!("memory_in_money", rows.collect::<Vec<_>>().join("\n"));
+    assert_eq!(reasons.count(), 3, "{page}");
     // But for what programs read.
     let is_read = |line: &&str| !line.starts_with("GPU_LEDGER_UNKNOWN");
     assert!(page.lines().filter(is_read).all(|line| line.chars().count() <= 80), "{page}");
