@@ -15,6 +15,9 @@ mod privilege;
 #[path = "residency/acceptance.rs"]
 mod acceptance;
 #[cfg(test)]
+#[path = "residency/compared.rs"]
+mod compared;
+#[cfg(test)]
 #[path = "residency/denied.rs"]
 mod denied;
 #[cfg(test)]

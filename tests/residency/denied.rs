@@ -111,6 +111,21 @@ fn phases_are_of_the_iteration_in_which_they_were_marked_wherever_the_command_we
     let batch = batches(&sim).pop().unwrap();
     let shown = residency(&["show", "--json", batch.to_str().unwrap()]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let schema = include_str!("../../gpu-ledger/schema/residency-show.v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults =
+        |value| schema.iter_errors(value).map(|fault| fault.to_string()).collect::<Vec<_>>();
+    assert_eq!(faults(&shown), Vec::<String>::new());
+    // One that is void has the same form, and no statistics.
+    let void = recorder(&sim, &["--duration", "1s", "--gpu", "0", "--require", "utilization"]);
+    sim.fault("code nvmlDeviceGetUtilizationRates --code 999");
+    let mut void = void;
+    assert_eq!(void.output().unwrap().status.code(), Some(5));
+    let void = batches(&sim).pop().unwrap();
+    let void = residency(&["show", "--json", void.to_str().unwrap()]).stdout;
+    let void: serde_json::Value = serde_json::from_slice(&void).unwrap();
+    assert_eq!(faults(&void), Vec::<String>::new());
+    assert!(void["iterations"][0]["statistics"].is_null() && void["data_verdict"] == "void");
     for iteration in shown["iterations"].as_array().unwrap() {
         let phases = iteration["statistics"]["phases"].as_array().unwrap();
         let named: Vec<_> = phases

@@ -261,12 +261,9 @@ impl Meter {
 
     fn note_failed(&mut self, sample: &Sample) {
         let lack = sample.fields.asked().find(|asked| !asked.known).map(|asked| asked.status);
-        let reason = match lack {
-            Some(Status::Unknown(UnknownReason::GpuLost | UnknownReason::GpuResetRequired)) => {
-                VoidReason::DeviceLost
-            }
-            _ => VoidReason::RequiredFieldMissing,
-        };
+        let is_gone = sample.fields.asked().any(|asked| asked.is_device_gone());
+        let reason =
+            if is_gone { VoidReason::DeviceLost } else { VoidReason::RequiredFieldMissing };
         let count = self.failed.entry(reason).or_insert(0);
         *count = count.saturating_add(1);
         self.tallied.failed = self.tallied.failed.saturating_add(1);

@@ -166,8 +166,9 @@ impl Read {
         let phases = Phases::of(&self.marks_of(iteration), window);
         let mut fold = IterationFold::new(sound, window, settings, phases, people, thresholds);
         walk_proven(&iteration.folder, settings, |walked| {
-            if let Walked::Point(point) = walked {
-                fold.point(point.point, point.cpu);
+            match walked {
+                Walked::Sample(sample) => fold.sample(sample),
+                Walked::Point(point) => fold.point(point.point, point.cpu),
             }
             Ok(())
         })?;

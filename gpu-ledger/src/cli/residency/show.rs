@@ -1,18 +1,21 @@
 //! `gpu-ledger residency show`, `methods` and `compare`: reports of batches that were proven first.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::EXIT_STATUS;
+use crate::calling::listed;
 use crate::cli::{STATUS_FAILED, Usage, print};
 use crate::config::values::bytes;
+use crate::escape::escape;
 use crate::output::complain;
 use crate::rendering::json;
 use crate::residency::compare::{Across, Observation, Options, Side, admit, compare};
 use crate::residency::facts::Extremes;
 use crate::residency::methods::{Methods as Paragraph, Window};
-use crate::residency::reading::Read;
+use crate::residency::reading::{Read, ReadIteration};
 use crate::residency::show::{Detail, Iteration, Shown};
 use crate::residency::statistics::Sound;
 use crate::residency::statistics::bootstrap::SEED;
@@ -143,16 +146,21 @@ impl Methods {
 
 #[derive(Args, Debug)]
 #[command(after_help = COMPARED)]
+#[command(override_usage = "gpu-ledger residency compare [OPTIONS] A B\n       \
+                      gpu-ledger residency compare [OPTIONS] --across LABEL BATCH")]
 pub(super) struct Compare {
     /// A batch
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// Another
+    /// Another; left out, A is compared within itself, across the label that is named
     #[arg(value_name = "B")]
-    b: PathBuf,
+    b: Option<PathBuf>,
     /// The label in which they differ because it is what is compared
     #[arg(long, value_name = "LABEL", default_value = "nothing")]
     across: Across,
+    /// Of one batch with more than two of that label: compare these; given twice, A's first
+    #[arg(long = "of", value_name = "NAME", conflicts_with = "b")]
+    of: Vec<String>,
     /// Compare batches that were not recorded alike; every mismatch stands in the title
     #[arg(long)]
     allow_mismatch: bool,
@@ -166,12 +174,26 @@ pub(super) struct Compare {
 
 impl Compare {
     pub(super) fn run(self) -> anyhow::Result<u8> {
-        let (a, b) = (Read::of(&self.a)?, Read::of(&self.b)?);
-        let admitted = match admit(side(&a), side(&b), self.allow_mismatch) {
+        let a = Read::of(&self.a)?;
+        let b = self.b.as_deref().map(Read::of).transpose()?;
+        let within = match &b {
+            None => Some(self.within(&a)?),
+            Some(b) if b.facts.batch_id == a.facts.batch_id => {
+                return Err(Usage(format!(
+                    "A and B are one batch, {}: give another, or leave B out and compare its configs with --across \
+                     config",
+                    a.facts.batch_id
+                ))
+                .into());
+            }
+            Some(_) => None,
+        };
+        let (a, b) = (&a, b.as_ref().unwrap_or(&a));
+        let admitted = match admit(side(a), side(b), self.allow_mismatch) {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 complain(&refusal.to_string());
-                let any = |of: fn(&Verdict) -> bool| [&a, &b].iter().any(|read| of(&read.verdict));
+                let any = |of: fn(&Verdict) -> bool| [a, b].iter().any(|read| of(&read.verdict));
                 let is_void = any(|verdict| !verdict.data.is_empty());
                 let fails = any(|verdict| !verdict.backend.is_empty());
                 return Ok(if is_void { exit_status(fails, is_void) } else { STATUS_FAILED });
@@ -181,14 +203,13 @@ impl Compare {
         let of_a = a.statistics(sound_a, Thresholds::default())?;
         let of_b = b.statistics(sound_b, Thresholds::default())?;
         let figures = a.figures().into_iter().chain(b.figures());
-        let options = Options { across: self.across, seed: self.seed };
-        let compared = compare(
-            &admitted,
-            &observations(&a, &of_a),
-            &observations(&b, &of_b),
-            options,
-            Extremes::of(figures),
-        );
+        let (mut seen_a, mut seen_b) = (observations(a, &of_a), observations(b, &of_b));
+        if let Some([of_a, of_b]) = &within {
+            seen_a.retain(|one| self.across.of(&one.labels) == Some(of_a));
+            seen_b.retain(|one| self.across.of(&one.labels) == Some(of_b));
+        }
+        let options = Options { across: self.across, within, seed: self.seed };
+        let compared = compare(&admitted, &seen_a, &seen_b, options, Extremes::of(figures));
         let comparison = match compared {
             Ok(comparison) => comparison,
             Err(refusal) => {
@@ -199,6 +220,38 @@ impl Compare {
         print(&if self.json { json(&comparison)? } else { comparison.page() })?;
         Ok(a.verdict.exit_status().max(b.verdict.exit_status()))
     }
+
+    /// The two labels of one batch that are compared.
+    fn within(&self, read: &Read) -> Result<[String; 2], Usage> {
+        let word = self.across.word();
+        if self.across == Across::Nothing {
+            return Err(Usage(
+                "one batch is compared within itself across a label: give --across config or --across context, or \
+                 another batch"
+                    .to_owned(),
+            ));
+        }
+        let labels = read.iterations.iter().filter_map(|one| self.across.of(&one.labels));
+        let all: BTreeSet<&str> = labels.collect();
+        let named = all.iter().map(|label| escape(label.as_bytes()).to_string());
+        let named = listed(named);
+        let wanted: Vec<&str> = match self.of.as_slice() {
+            [] => all.iter().copied().collect(),
+            of => of.iter().map(String::as_str).collect(),
+        };
+        let unknown = wanted.iter().find(|label| !all.contains(**label));
+        if let Some(unknown) = unknown {
+            let unknown = escape(unknown.as_bytes());
+            return Err(Usage(format!("no {word} of the batch is {unknown}; it has {named}")));
+        }
+        match wanted.as_slice() {
+            [a, b] if a != b => Ok([(*a).to_owned(), (*b).to_owned()]),
+            _ => Err(Usage(format!(
+                "two of a batch's {word}s are compared, and it has {named}: give --of NAME --of NAME with two of \
+                 them, or record it with more (--{word} A --{word} B)"
+            ))),
+        }
+    }
 }
 
 const fn side(read: &Read) -> Side<'_> {
@@ -206,10 +259,14 @@ const fn side(read: &Read) -> Side<'_> {
 }
 
 fn observations<'read>(
-    read: &Read,
+    read: &'read Read,
     statistics: &'read [IterationStatistics],
 ) -> Vec<Observation<'read>> {
-    let labels = read.iterations.iter().map(|iteration| iteration.labels.clone());
-    let all = labels.zip(statistics);
-    all.map(|(labels, statistics)| Observation { labels, statistics }).collect()
+    let all = read.iterations.iter().zip(statistics);
+    let of = |(one, statistics): (&'read ReadIteration, &'read IterationStatistics)| Observation {
+        labels: one.labels.clone(),
+        notes: &one.notes,
+        statistics,
+    };
+    all.map(of).collect()
 }

@@ -30,9 +30,26 @@ pub fn least(n: usize, tests: usize) -> f64 {
     (0.5_f64.powi(halvings) * f64::from(tests)).min(1.0)
 }
 
+/// How many pairs have to differ before the least adjusted p among so many tests is at most `alpha`.
+#[must_use]
+pub fn needed(tests: usize, alpha: f64) -> usize {
+    let mut n = 1;
+    while least(n, tests) > alpha && n < usize::from(u8::MAX) {
+        n = n.saturating_add(1);
+    }
+    n
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{adjusted, least};
+    use super::{adjusted, least, needed};
+
+    #[test]
+    fn so_many_pairs_are_needed() {
+        let needed: Vec<usize> = [1, 3, 4, 7].map(|tests| needed(tests, 0.05)).to_vec();
+        // 2 of 2ⁿ ways, times the tests: 2/64, 6/128, 8/256, 14/512.
+        assert_eq!(needed, [6, 7, 8, 9]);
+    }
 
     #[test]
     fn few_pairs_cannot_reach_a_low_p() {

@@ -12,8 +12,8 @@
 //! The 95 % interval of the mean difference of pairs leaves out 0, **and** the p of the signed-rank test,
 //! corrected by Holm over its family, is at most 0.05. A family is the tests of memory, or of load, in one
 //! stretch: with more tests in one, no few pairs could ever be told to differ. Where the two opinions
-//! disagree, no difference is detected. With fewer than
-//! [`super::statistics::bootstrap::N_MIN`] pairs the points speak alone.
+//! disagree, no difference is detected. Where so few pairs differ that no p could be so low, that is said and no more;
+//! with fewer than [`super::statistics::bootstrap::N_MIN`] pairs the points speak alone.
 
 mod admission;
 pub mod holm;
@@ -37,6 +37,7 @@ use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
 use super::statistics::fixed::Fixed;
 use super::statistics::measure::{Family, Measure};
 use super::statistics::window::{IterationStatistics, PhaseStretch, Stretch};
+use crate::escape::escape;
 use pairs::{Pair, pair};
 use wilcoxon::signed_rank;
 
@@ -74,24 +75,31 @@ pub enum Refusal {
     },
     /// Nothing pairs.
     #[error(
-        "no iteration of A has the labels of one of B; where they differ in what is compared, name it: \
-             --across config or --across context"
+        "no iteration of A has the labels of one of B: A has {a}, B has {b}; where they differ in what is \
+             compared, name it: --across config or --across context"
     )]
-    NoPair,
+    NoPair {
+        /// Labels of A, as far as there is room.
+        a: String,
+        /// And of B.
+        b: String,
+    },
 }
 
 /// How to compare.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Which label is what is compared, and so not part of a pair.
     pub across: Across,
+    /// Of one batch compared within itself: the labels of A and of B.
+    pub within: Option<[String; 2]>,
     /// Of the bootstrap.
     pub seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { across: Across::Nothing, seed: SEED }
+        Self { across: Across::Nothing, within: None, seed: SEED }
     }
 }
 
@@ -135,6 +143,9 @@ pub enum Says {
     /// They do not.
     #[serde(rename = "no difference detected")]
     NoDifferenceDetected,
+    /// So few pairs differ that no test could find it, however much they do.
+    #[serde(rename = "too few pairs")]
+    TooFewPairs,
     /// Too few pairs to say anything.
     #[serde(rename = "points only")]
     PointsOnly,
@@ -147,6 +158,7 @@ impl Says {
         match self {
             Self::Differs => "differs",
             Self::NoDifferenceDetected => "no difference detected",
+            Self::TooFewPairs => "too few pairs",
             Self::PointsOnly => "points only",
         }
     }
@@ -192,6 +204,8 @@ pub struct SecondOpinion {
     pub rank_biserial: Option<f64>,
     /// Whether so few pairs could not have had a p that counts, however much they differ.
     pub is_beyond_reach: bool,
+    /// How many pairs have to differ before a p can count, with so many tests in the family.
+    pub pairs_needed: usize,
 }
 
 /// A pair's numbers.
@@ -252,12 +266,16 @@ pub struct Comparison {
     pub unknown_of_both: Vec<&'static str>,
     /// Which label was left out of the pairs.
     pub across: Across,
+    /// Of one batch compared within itself: the label of A and that of B; null of two batches.
+    pub within: Option<[String; 2]>,
     /// How often the bootstrap drew.
     pub draws: u32,
     /// Its seed.
     pub seed: u64,
     /// The labels of each pair, as A has them.
     pub pairs: Vec<Labels>,
+    /// How iterations ended, where a reader has to know.
+    pub notes: Vec<String>,
     /// Iterations of A without a pair.
     pub unpaired_a: Vec<Labels>,
     /// And of B.
@@ -290,15 +308,24 @@ pub fn compare(
     Ok(Comparison {
         format: "gpu-ledger-residency-comparison",
         version: 1,
-        title: admitted.title(),
+        title: match &options.within {
+            Some(labels) => {
+                let [a, b] = labels.each_ref().map(|label| escape(label.as_bytes()).to_string());
+                let word = options.across.word();
+                format!("{}; A is {word} {a}, B is {word} {b}", admitted.title())
+            }
+            None => admitted.title(),
+        },
         a: admitted.a.batch_id.clone(),
         b: admitted.b.batch_id.clone(),
         mismatches: admitted.mismatches.clone(),
         unknown_of_both: admitted.unknown_of_both.clone(),
         across: options.across,
+        within: options.within,
         draws: DRAWS,
         seed: options.seed,
         pairs: paired.pairs.iter().map(|pair| pair.labels.clone()).collect(),
+        notes: noted('A', a).chain(noted('B', b)).collect(),
         unpaired_a: paired.unpaired_a,
         unpaired_b: paired.unpaired_b,
         rows,
@@ -309,6 +336,15 @@ pub fn compare(
         ),
         cost: worst.cost,
     })
+}
+
+/// `A config=fp8 context=- round=1: the command exited with status 3`.
+fn noted<'all>(
+    side: char,
+    all: &'all [Observation<'_>],
+) -> impl Iterator<Item = String> + use<'all> {
+    let notes = all.iter().flat_map(|one| one.notes.iter().map(|note| (&one.labels, note)));
+    notes.map(move |(labels, note)| format!("{side} {}: {note}", shown(labels)))
 }
 
 /// The window, and every phase that both sides of some pair have.
@@ -382,6 +418,7 @@ fn second_opinion(differences: &[i128]) -> SecondOpinion {
         is_exact: tested.is_none_or(|tested| tested.is_exact),
         rank_biserial: tested.map(|tested| tested.rank_biserial()),
         is_beyond_reach: false,
+        pairs_needed: 0,
     }
 }
 
@@ -398,12 +435,15 @@ fn correct(rows: &mut [Row]) {
             opinion.family_size = family_size;
             let least = holm::least(opinion.n_differing, family_size);
             opinion.is_beyond_reach = opinion.n_differing > 0 && least > ALPHA;
+            opinion.pairs_needed = holm::needed(family_size, ALPHA);
         }
     }
     for row in rows {
         let (Some(effect), Some(opinion)) = (row.effect, row.second_opinion) else { continue };
         row.says = if effect.leaves_out_zero() && opinion.p_holm <= ALPHA {
             Says::Differs
+        } else if opinion.is_beyond_reach {
+            Says::TooFewPairs
         } else {
             Says::NoDifferenceDetected
         };

@@ -22,11 +22,35 @@ pub enum Across {
     Context,
 }
 
+impl Across {
+    /// The word of the label.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "label",
+            Self::Config => "config",
+            Self::Context => "context",
+        }
+    }
+
+    /// The label of an iteration that is what is compared.
+    #[must_use]
+    pub fn of(self, labels: &Labels) -> Option<&str> {
+        match self {
+            Self::Nothing => None,
+            Self::Config => labels.config.as_deref(),
+            Self::Context => labels.context.as_deref(),
+        }
+    }
+}
+
 /// An iteration with its labels.
 #[derive(Clone, Debug)]
 pub struct Observation<'iteration> {
     /// What the user calls it.
     pub labels: Labels,
+    /// How it ended, where a reader has to know.
+    pub notes: &'iteration [String],
     /// Its statistics.
     pub statistics: &'iteration IterationStatistics,
 }
@@ -52,21 +76,34 @@ pub(super) fn pair<'iteration>(
     b: &[Observation<'iteration>],
     across: Across,
 ) -> Result<Paired<'iteration>, Refusal> {
-    let a = keyed('A', a, across)?;
-    let mut b = keyed('B', b, across)?;
+    let no_pair = || Refusal::NoPair { a: listed(a), b: listed(b) };
+    let keyed_a = keyed('A', a, across)?;
+    let mut keyed_b = keyed('B', b, across)?;
     let (mut pairs, mut unpaired_a) = (Vec::new(), Vec::new());
-    for (key, one) in a {
+    for (key, one) in keyed_a {
         let labels = one.labels.clone();
-        match b.remove(&key) {
+        match keyed_b.remove(&key) {
             Some(other) => pairs.push(Pair { labels, a: one.statistics, b: other.statistics }),
             None => unpaired_a.push(labels),
         }
     }
     if pairs.is_empty() {
-        return Err(Refusal::NoPair);
+        return Err(no_pair());
     }
-    let unpaired_b = b.into_values().map(|other| other.labels.clone()).collect();
+    let unpaired_b = keyed_b.into_values().map(|other| other.labels.clone()).collect();
     Ok(Paired { pairs, unpaired_a, unpaired_b })
+}
+
+/// Labels that are named where nothing pairs.
+const LISTED_MAX: usize = 4;
+
+pub(super) fn listed(observations: &[Observation<'_>]) -> String {
+    let named = observations.iter().take(LISTED_MAX).map(|one| shown(&one.labels));
+    let named = named.collect::<Vec<_>>().join("; ");
+    match observations.len().saturating_sub(LISTED_MAX) {
+        0 => named,
+        rest => format!("{named} and {rest} more"),
+    }
 }
 
 fn keyed<'all, 'iteration>(

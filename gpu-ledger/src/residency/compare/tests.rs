@@ -29,7 +29,7 @@ fn marked(mib: &[u64], marks: &[(BootNs, String)]) -> Vec<IterationStatistics> {
 
 fn observed<'all>(config: &str, all: &'all [IterationStatistics]) -> Vec<Observation<'all>> {
     let observation =
-        |(statistics, round)| Observation { labels: labels(config, round), statistics };
+        |(statistics, round)| Observation { labels: labels(config, round), notes: &[], statistics };
     all.iter().zip(1..).map(observation).collect()
 }
 
@@ -155,9 +155,17 @@ fn where_the_second_opinion_cannot_speak_up_that_is_said() {
     let comparison = compared(&A[..5], &B[..5]);
     let peak = row(&comparison, Measure::MemoryPeak);
     assert!(peak.effect.unwrap().low.value > 0);
-    assert_eq!(peak.says, Says::NoDifferenceDetected);
-    assert!(peak.second_opinion.unwrap().is_beyond_reach);
-    assert!(comparison.page().contains("so few pairs cannot reach 0.05"));
+    assert_eq!(peak.says, Says::TooFewPairs);
+    let opinion = peak.second_opinion.unwrap();
+    assert_eq!((opinion.is_beyond_reach, opinion.pairs_needed), (true, 7));
+    let page = comparison.page();
+    assert!(
+        page.contains("  memory, peak: too few pairs: 5 that differ, of at least 7 (n 5)\n"),
+        "{page}"
+    );
+    // As many as are needed may speak.
+    let enough = compared(&A[..7], &B[..7]);
+    assert!(row(&enough, Measure::MemoryPeak).says != Says::TooFewPairs);
 }
 
 #[test]
@@ -290,7 +298,10 @@ fn pairs_are_made_by_labels_and_nothing_else() {
         for one in &mut b {
             one.labels.config = Some("y".into());
         }
-        assert_eq!(run(&a, &b, Across::Nothing), Err(Refusal::NoPair));
+        assert_eq!(
+            run(&a, &b, Across::Nothing),
+            Err(Refusal::NoPair { a: super::pairs::listed(&a), b: super::pairs::listed(&b) })
+        );
         assert_eq!(run(&a, &b, Across::Config).unwrap().pairs.len(), 2);
         b[1].labels = b[0].labels.clone();
         let error = run(&a, &b, Across::Config).unwrap_err().to_string();

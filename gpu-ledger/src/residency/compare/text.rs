@@ -50,6 +50,9 @@ impl Comparison {
                 page.fact(side, &shown(labels));
             }
         }
+        for note in &self.notes {
+            page.fact("note", note);
+        }
         if !self.unknown_of_both.is_empty() {
             let what = self.unknown_of_both.join(", ");
             page.fact("UNKNOWN", &format!("of both, and so not known to be alike: {what}"));
@@ -62,7 +65,8 @@ impl Comparison {
             "One number per iteration; B - A of each pair. Interval: 95 %, bootstrap over pairs, {DRAWS} \
              draws, seed {}. Second opinion: Wilcoxon signed-rank, two-sided, Holm over the tests of \
              memory and over those of load in each stretch. \"differs\": the interval leaves out 0 and \
-             the corrected p is at most 0.05. Fewer than {N_MIN} pairs: points only. The numbers are \
+             the corrected p is at most 0.05. \"too few pairs\": so few could not reach it, however much they differ. \
+             Fewer than {N_MIN} pairs: points only. The numbers are \
              deterministic for a seed; what was measured is not.",
             self.seed
         );
@@ -92,7 +96,20 @@ fn told(page: &mut Page, row: &Row) {
         0 => String::new(),
         pairs => format!(", {pairs} UNKNOWN"),
     };
-    page.line(&format!("  {}: {} (n {}{unknown})", measure.title(), row.says.as_str(), row.n));
+    let lacks = row.second_opinion.filter(|_| row.says == Says::TooFewPairs).map(|opinion| {
+        format!(": {} that differ, of at least {}", opinion.n_differing, opinion.pairs_needed)
+    });
+    page.wrapped(
+        2,
+        4,
+        &format!(
+            "{}: {}{} (n {}{unknown})",
+            measure.title(),
+            row.says.as_str(),
+            lacks.unwrap_or_default(),
+            row.n
+        ),
+    );
     if let Some(effect) = row.effect {
         let percent = effect
             .percent_of_a
@@ -113,9 +130,7 @@ fn told(page: &mut Page, row: &Row) {
     }
     if let Some(opinion) = row.second_opinion {
         let mut said = second(&opinion);
-        if opinion.is_beyond_reach {
-            said.push_str("; so few pairs cannot reach 0.05, however much they differ");
-        } else if row.effect.is_some_and(|effect| {
+        if row.effect.is_some_and(|effect| {
             effect.leaves_out_zero() && row.says == Says::NoDifferenceDetected
         }) {
             said.push_str("; the two opinions disagree");

@@ -4,7 +4,8 @@ use super::Picture;
 use super::axis::Quantity;
 use super::sheet::Sheet;
 use crate::residency::claims::Claims;
-use crate::residency::facts::Extremes;
+use crate::residency::facts::{Extremes, in_flight_said, iterations_said};
+use crate::residency::reasons::VERIFIES;
 use crate::residency::settings::AgeGate;
 use crate::residency::verdict::or_unknown;
 
@@ -34,6 +35,20 @@ pub(super) fn draw(sheet: &mut Sheet, picture: &Picture<'_>) {
     let worst = Extremes::of([&picture.iteration.figures]);
     sheet.facts("s", &worst.cost.parts());
     sheet.facts("s", &source(picture));
+    let facts = &picture.facts.batch;
+    if u64::from(picture.facts.iterations) < facts.iterations_planned {
+        let recorded = u64::from(picture.facts.iterations);
+        sheet.line("s loud", &format!("{}.", iterations_said(recorded, facts.iterations_planned)));
+    }
+    if let Some(flight) = worst.in_flight_at_end {
+        sheet.line("s loud", &format!("At the end {}.", in_flight_said(flight)));
+    }
+    if !facts.harness_verified {
+        let words = format!(
+            "UNVERIFIED HARNESS: no acceptance run passed in these surroundings; {VERIFIES}."
+        );
+        sheet.line("s", &words);
+    }
     sheet.line("s", &claims(picture, &worst));
 }
 

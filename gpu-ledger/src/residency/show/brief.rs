@@ -21,6 +21,7 @@ pub(super) fn cost(page: &mut Page, shown: &Shown<'_>) {
 pub(super) fn iteration(page: &mut Page, of: &Iteration<'_>, statistics: &IterationStatistics) {
     page.blank();
     page.line("Statistics by time");
+    stretch::by_samples(page, statistics);
     stretch::stretch(page, "Whole window", &statistics.window, PROCESSES_SHOWN);
     if statistics.phases.is_empty() {
         return;

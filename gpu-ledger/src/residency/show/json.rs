@@ -31,6 +31,9 @@ pub struct ShownJson<'batch> {
     gpu_telemetry_backend: &'static str,
     gpu_cli_subprocess_used: bool,
     harness_verified: bool,
+    iterations_planned: u64,
+    /// The SHA-256 of its `SHA256SUMS`.
+    fingerprint: Option<&'batch str>,
     settings: &'batch Settings,
     backend_verdict: BackendVerdict,
     data_verdict: DataVerdict,
@@ -78,6 +81,8 @@ impl<'batch> Shown<'batch> {
             gpu_telemetry_backend: self.facts.backend.as_str(),
             gpu_cli_subprocess_used: self.facts.cli_subprocess_used,
             harness_verified: self.facts.harness_verified,
+            iterations_planned: self.facts.iterations_planned,
+            fingerprint: self.facts.fingerprint.as_deref(),
             settings: &self.facts.settings,
             backend_verdict: self.verdict.backend_verdict(),
             data_verdict: self.verdict.data_verdict(),

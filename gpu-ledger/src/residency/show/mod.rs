@@ -11,6 +11,8 @@ mod stretch;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use super::claims::Claims;
 use super::compare::{gate, shown};
 use super::facts::{
@@ -245,11 +247,16 @@ impl Shown<'_> {
         }
     }
 
-    /// One number per iteration, with how sure one may be of their mean.
+    /// One number per iteration, with how sure one may be of their mean; configs and contexts each by themselves.
     fn over_iterations(&self, page: &mut Page) {
-        let all = self.iterations.iter().filter_map(|iteration| iteration.statistics);
-        let all: Vec<&IterationStatistics> = all.collect();
-        if all.len() < 2 {
+        let mut groups: BTreeMap<(Option<&str>, Option<&str>), Vec<&IterationStatistics>> =
+            BTreeMap::new();
+        for one in self.iterations {
+            let Some(statistics) = one.statistics else { continue };
+            let Labels { config, context, .. } = one.labels;
+            groups.entry((config.as_deref(), context.as_deref())).or_default().push(statistics);
+        }
+        if groups.values().all(|group| group.len() < 2) && groups.len() < 2 {
             return;
         }
         page.blank();
@@ -258,9 +265,26 @@ impl Shown<'_> {
              points)",
             self.seed
         ));
+        let is_one = groups.len() == 1;
+        for ((config, context), group) in groups {
+            if !is_one {
+                let named = [("config", config), ("context", context)];
+                let named = named.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+                let named: Vec<String> = named
+                    .map(|(name, value)| format!("{name} {}", escape(value.as_bytes())))
+                    .collect();
+                let title =
+                    if named.is_empty() { "unlabelled".to_owned() } else { named.join(", ") };
+                page.wrapped(2, 4, &title);
+            }
+            self.over(page, &group, if is_one { 2 } else { 4 });
+        }
+    }
+
+    fn over(&self, page: &mut Page, group: &[&IterationStatistics], indent: usize) {
         for measure in Measure::ALL {
             let values: Vec<i128> =
-                all.iter().filter_map(|statistics| measure.of(&statistics.window)).collect();
+                group.iter().filter_map(|statistics| measure.of(&statistics.window)).collect();
             let title = format!("{} (n {})", measure.title(), values.len());
             let told = match interval(&values, self.seed) {
                 _ if values.is_empty() => "UNKNOWN".to_owned(),
@@ -273,7 +297,7 @@ impl Shown<'_> {
                 ),
                 None => values.iter().map(|one| measure.show(*one)).collect::<Vec<_>>().join(", "),
             };
-            page.wrapped(2, 6, &format!("{title}: {told}"));
+            page.wrapped(indent, indent.saturating_add(4), &format!("{title}: {told}"));
         }
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn iteration(page: &mut Page, of: &Iteration<'_>, statistics: &Iterat
         );
         page.wrapped(2, 2, &note);
     }
+    by_samples(page, statistics);
     stretch(page, "Whole window", &statistics.window, PROCESSES_SHOWN);
     for phase in &statistics.phases {
         let title = phase_title(phase.name.as_deref(), phase.occurrence);
@@ -88,7 +89,9 @@ pub(super) fn stretch(page: &mut Page, title: &str, stretch: &Stretch, processes
     page.wrapped(4, 6, &missing(&series));
     let residency = stretch.residency_gib_s.map(|gib_s| gib_s.to_string());
     let residency = said(residency.as_deref());
-    page.wrapped(4, 6, &format!("residency {residency} GiB·s; {}", moves(MEMORY, &stretch.memory)));
+    let range = range(stretch.residency_lower_gib_s, stretch.residency_upper_gib_s);
+    let moves_of_memory = moves(MEMORY, &stretch.memory);
+    page.wrapped(4, 6, &format!("residency {residency} GiB·s, {range}; {moves_of_memory}"));
     if stretch.utilization.mean.is_some() {
         page.wrapped(4, 6, &moves(UTILIZATION, &stretch.utilization));
     }
@@ -143,6 +146,31 @@ fn name(shape: Shape) -> &'static str {
     shape.title.split(' ').next().unwrap_or(shape.title)
 }
 
+/// `3.600000 to 4.400000 by its samples`.
+fn range(low: Option<Fixed>, high: Option<Fixed>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{low} to {high} by its samples"),
+        _ => "range UNKNOWN".to_owned(),
+    }
+}
+
+/// What ranges and edges rest on, once in a report.
+pub(super) fn by_samples(page: &mut Page, statistics: &IterationStatistics) {
+    let (gap, open) = (statistics.sample_gap_max_ms, statistics.held_at_end_ms);
+    let held = if open > Length::default() {
+        format!(". The last sample is held for {open} ms, after which none came")
+    } else {
+        String::new()
+    };
+    let words = format!(
+        "by its samples: where what changed between two samples went from the one to the other; what came and \
+         went between them is in no figure. Each beginning and end, of a plateau, of time above a threshold, of a \
+         process, may be off by up to {gap} ms, the longest time between two samples; transitions are those that \
+         samples show, at the least{held}"
+    );
+    page.wrapped(2, 2, &words);
+}
+
 /// Plateaus, transitions and time above the threshold.
 fn moves(shape: Shape, series: &Series) -> String {
     let plateau = series.longest_plateau.map_or_else(
@@ -178,6 +206,10 @@ fn processes(page: &mut Page, processes: &[ProcessHeld], shown: usize) {
             MEMORY.whole(peak),
             held.listed_ms.to_string(),
         ));
+        if held.residency_gib_s.is_some() {
+            let range = range(held.residency_lower_gib_s, held.residency_upper_gib_s);
+            page.line(&format!("      {range}"));
+        }
         if held.memory_unknown_ms > Length::default() {
             let unknown = held.memory_unknown_ms;
             page.line(&format!("      of that {unknown} ms with its memory UNKNOWN, in no figure"));

@@ -14,6 +14,7 @@
 //! as the cap. What is left is *missing* time: it is in no mean and no percentile, and it is told.
 
 pub mod bootstrap;
+mod bounds;
 pub mod fixed;
 mod histogram;
 pub mod measure;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Sound;
+use super::bounds::{Bounds, Frame, Range, Ranges};
 use super::fixed::Fixed;
 use super::people::{People, Person, PersonId};
 use super::phases::Phases;
@@ -57,7 +58,12 @@ pub struct ProcessHeld {
     pub mean_bytes: Option<Fixed>,
     /// Memory held, over the time in which it is known.
     pub residency_gib_s: Option<Fixed>,
-    /// The same in byte·ns.
+    /// The least that it may have been, where what changed between two samples went from the one to the other; null
+    /// where the driver did not always say.
+    pub residency_lower_gib_s: Option<Fixed>,
+    /// The most.
+    pub residency_upper_gib_s: Option<Fixed>,
+    /// What was held, in byte·ns.
     #[serde(skip)]
     pub byte_ns: u128,
 }
@@ -81,6 +87,10 @@ pub struct Stretch {
     pub memory: Series,
     /// Its integral over the time in which it is known.
     pub residency_gib_s: Option<Fixed>,
+    /// The least that it may have been, where what changed between two samples went from the one to the other.
+    pub residency_lower_gib_s: Option<Fixed>,
+    /// The most.
+    pub residency_upper_gib_s: Option<Fixed>,
     /// Utilization in %.
     pub utilization: Series,
     /// Power in mW. No energy is made of it: the driver does not say over what time it has measured.
@@ -116,6 +126,11 @@ pub struct IterationStatistics {
     pub window: Stretch,
     /// Its phases; empty where nobody marked any.
     pub phases: Vec<PhaseStretch>,
+    /// The longest time from one sample to the next: every edge, of a plateau, of time above a threshold, of a
+    /// process, may be off by so much.
+    pub sample_gap_max_ms: Length,
+    /// How long the last sample was held after which none came.
+    pub held_at_end_ms: Length,
     /// Marks beyond the bound on phases.
     pub marks_beyond_bound: u64,
     /// Points at which the processors' share was to be read.
@@ -144,7 +159,7 @@ impl HeldFold {
         self.byte_ns = self.byte_ns.saturating_add(held);
     }
 
-    fn finish(&self, person: Person) -> ProcessHeld {
+    fn finish(&self, person: Person, range: Range) -> ProcessHeld {
         let known_ns = self.listed_ns.saturating_sub(self.unknown_ns);
         let sum = i128::try_from(self.byte_ns).unwrap_or(i128::MAX);
         ProcessHeld {
@@ -154,6 +169,8 @@ impl HeldFold {
             peak_bytes: self.peak,
             mean_bytes: Fixed::quotient(sum, u128::from(known_ns), 3),
             residency_gib_s: self.peak.and_then(|_| gib_s(self.byte_ns)),
+            residency_lower_gib_s: range.and_then(|(low, _)| gib_s(low)),
+            residency_upper_gib_s: range.and_then(|(_, high)| gib_s(high)),
             byte_ns: self.byte_ns,
         }
     }
@@ -248,16 +265,21 @@ impl StretchFold {
         }
     }
 
-    fn finish(&self, people: &People) -> Stretch {
+    fn finish(&self, people: &People, device: &Ranges<()>, holders: &Ranges<PersonId>) -> Stretch {
         let window = FieldName::source_window_ms;
         let memory = self.memory.finish(window(FieldName::Memory));
-        let held =
-            |(id, fold): (&PersonId, &HeldFold)| Some(fold.finish(people.person(*id)?.clone()));
+        let range = u128::try_from(memory.value_ns).ok().and_then(|held| device.of((), held));
+        let held = |(id, fold): (&PersonId, &HeldFold)| {
+            let range = holders.of(*id, fold.byte_ns).filter(|_| fold.unknown_ns == 0);
+            Some(fold.finish(people.person(*id)?.clone(), range))
+        };
         let mut processes: Vec<ProcessHeld> = self.processes.iter().filter_map(held).collect();
         processes.sort_by_key(|held| std::cmp::Reverse(held.byte_ns));
         Stretch {
             length_ms: Length(self.length_ns),
             residency_gib_s: memory.mean.and_then(|_| gib_s(u128::try_from(memory.value_ns).ok()?)),
+            residency_lower_gib_s: range.and_then(|(low, _)| gib_s(low)),
+            residency_upper_gib_s: range.and_then(|(_, high)| gib_s(high)),
             memory,
             utilization: self.utilization.finish(window(FieldName::Utilization)),
             power: self.power.finish(window(FieldName::Power)),
@@ -281,6 +303,8 @@ pub struct IterationFold {
     people: People,
     whole: StretchFold,
     parts: Vec<StretchFold>,
+    device: Bounds<()>,
+    holders: Bounds<PersonId>,
     cpu_total: u64,
     cpu_aggregated: u64,
 }
@@ -302,11 +326,36 @@ impl IterationFold {
             cap: settings.cap,
             whole: StretchFold::new(CLASSES_OF_WINDOW, thresholds),
             parts: vec![part; phases.list().len()],
+            device: Bounds::new(window, &phases),
+            holders: Bounds::new(window, &phases),
             phases,
             people,
             cpu_total: 0,
             cpu_aggregated: 0,
         }
+    }
+
+    /// The next sample, before the points that it decides.
+    pub fn sample(&mut self, sample: &Sample) {
+        let memory = &sample.fields.memory;
+        if let (Some(value), Some(_)) = (memory.known(), sample.landed_at_ns) {
+            let values = BTreeMap::from([((), Some(value.used_bytes))]);
+            let frame = Frame { before: memory.before_ns, after: memory.after_ns, values };
+            self.device.push(frame, &self.phases);
+        }
+        let Some(list) = &sample.fields.processes else { return };
+        let Some(listed) = list.known() else { return };
+        let mut values: BTreeMap<PersonId, Option<u64>> = BTreeMap::new();
+        for one in listed {
+            let id = self.people.holder(one.pid, list.after_ns);
+            let bytes = values.entry(id).or_insert(Some(0));
+            *bytes = match (*bytes, one.memory_bytes) {
+                (Some(sum), Some(more)) => sum.checked_add(more),
+                _ => None,
+            };
+        }
+        let frame = Frame { before: list.before_ns, after: list.after_ns, values };
+        self.holders.push(frame, &self.phases);
     }
 
     /// The next point, with the processors' share that was read there.
@@ -366,17 +415,22 @@ impl IterationFold {
         if last < self.window.end() {
             self.hold_cpu(None, last, self.window.end());
         }
+        let (device, holders) =
+            (self.device.finish(&self.phases), self.holders.finish(&self.phases));
         let is_marked = self.phases.list().iter().any(|phase| phase.name.is_some());
-        let told = self.phases.list().iter().zip(&self.parts).filter(|_| is_marked);
-        let phases = told.map(|(phase, part)| PhaseStretch {
+        let ranges = device.parts.iter().zip(&holders.parts);
+        let told = self.phases.list().iter().zip(&self.parts).zip(ranges).filter(|_| is_marked);
+        let phases = told.map(|((phase, part), (device, holders))| PhaseStretch {
             name: phase.name.clone(),
             occurrence: phase.occurrence,
             from_ms: Length(phase.from.0.saturating_sub(self.window.t0.0)),
-            stretch: part.finish(&self.people),
+            stretch: part.finish(&self.people, device, holders),
         });
         IterationStatistics {
             phases: phases.collect(),
-            window: self.whole.finish(&self.people),
+            window: self.whole.finish(&self.people, &device.whole, &holders.whole),
+            sample_gap_max_ms: device.gap_max,
+            held_at_end_ms: device.open,
             marks_beyond_bound: self.phases.beyond(),
             cpu_samples_total: self.cpu_total,
             cpu_samples_aggregated: self.cpu_aggregated,

@@ -112,6 +112,7 @@ impl Made {
         let mut cpu = self.cpu.iter().copied();
         let mut timeline = Timeline::new(window, &self.settings);
         for sample in self.samples() {
+            fold.sample(&sample);
             timeline.push(sample, |point| fold.point(point, cpu.next().unwrap_or(none)));
         }
         timeline.finish(|point| fold.point(point, cpu.next().unwrap_or(none)));
