@@ -97,8 +97,15 @@ fn fill(folder: &Path, points: u64) {
     let began = Instant::now();
     let duration_ns = Some(duration);
     let (cause, in_flight_since_ns) = (EndCause::Duration, None);
-    let end =
-        Event::End { at_ns: end, cause, duration_ns, in_flight_since_ns, rows_not_written: 0 };
+    let end = Event::End {
+        at_ns: end,
+        cause,
+        duration_ns,
+        in_flight_since_ns,
+        rows_not_written: 0,
+        interrupted: false,
+        marks: None,
+    };
     let window = writer.end(end).unwrap();
     let report = batch.finish().unwrap();
     told("end_ns", began);
