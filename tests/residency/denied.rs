@@ -185,3 +185,19 @@ fn what_an_acceptance_run_cannot_stand_for_and_names_that_are_one_are_refused() 
     }
     assert!(!runs(&sim).exists());
 }
+
+#[test]
+fn the_clocks_are_read_before_any_sample_can_land() {
+    let sim = Sim::start(&["--gpus", "16"]);
+    let output = recorder(&sim, &["--no-events", "--duration", "300ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    let batches = batches(&sim);
+    assert_eq!(batches.len(), 16);
+    for batch in batches {
+        let anchors = rows(&batch, "0001", "events.jsonl");
+        let first = anchors.iter().find_map(|event| event["boot_ns"].as_u64()).unwrap();
+        let iteration = json(&batch.join("iterations/0001/iteration.json"));
+        assert!(first < iteration["t0_boottime_ns"].as_u64().unwrap(), "{iteration}");
+        assert!(!iteration["suspend_ms"].is_null(), "{iteration}");
+    }
+}

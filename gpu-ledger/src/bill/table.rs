@@ -36,7 +36,7 @@ pub fn csv(report: &Report, is_raw: bool) -> Result<String, csv::Error> {
                 writer.write_record(rowless(one, is_raw))?;
             }
             for one in report.memory.processes.iter().flatten() {
-                writer.write_record(memory_held(one, is_raw))?;
+                writer.write_record(memory_held(one, report.memory.is_told(), is_raw))?;
             }
         }
         None => write_lines(&mut writer, report, is_raw)?,
@@ -288,7 +288,7 @@ fn rowless(one: &NoDriverRow, is_raw: bool) -> Vec<String> {
 }
 
 /// What a process was seen to hold of memory, beside its rows.
-fn memory_held(one: &MemoryProcess, is_raw: bool) -> Vec<String> {
+fn memory_held(one: &MemoryProcess, is_told: bool, is_raw: bool) -> Vec<String> {
     process(&[
         ("state", "memory-held".to_owned()),
         ("account", text(&one.account, is_raw)),
@@ -297,7 +297,7 @@ fn memory_held(one: &MemoryProcess, is_raw: bool) -> Vec<String> {
         ("pid", or_unknown(one.pid)),
         ("process_start_ns", or_unknown(one.start_ns.map(|start| start.0))),
         ("memory_held_byte_ms", or_unknown(one.byte_ms.as_ref())),
-        ("memory_unknown_ms", one.unknown_ms.0.to_string()),
+        ("memory_unknown_ms", or_unknown(is_told.then_some(one.unknown_ms.0))),
     ])
 }
 

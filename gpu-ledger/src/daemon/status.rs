@@ -305,6 +305,17 @@ impl Daemon {
         let of_reads = host.gpus().values().flat_map(|gpu| &gpu.unknowns);
         let mut unknown: Vec<Unknown> =
             self.lacks.iter().chain(of_driver).chain(of_reads).cloned().collect();
+        let now = self.clock.now();
+        unknown.extend(host.gpus().keys().filter_map(|gpu| {
+            let call = self.late_sampling(gpu, now)?;
+            Some(Unknown {
+                reason: UnknownReason::NvmlCallTimeout,
+                detail: Some("memory held".to_owned()),
+                gpu: Some(gpu.clone()),
+                call: Some(call),
+                code: None,
+            })
+        }));
         unknown.sort();
         unknown.dedup();
         unknown
@@ -352,15 +363,21 @@ impl Daemon {
         }
     }
 
+    /// The call by which memory is sampled, where it is under way for longer than a call may take.
+    fn late_sampling(&self, gpu: &GpuUuid, now: Stamp) -> Option<&'static str> {
+        self.config.memory_period?;
+        let call = self.observer.driver()?.sampling(gpu)?;
+        let deadline = u64::try_from(self.config.call_deadline.as_nanos()).unwrap_or(u64::MAX);
+        let is_late = now.boot.since(call.since.boot).is_some_and(|ns| ns > deadline);
+        is_late.then_some(call.call)
+    }
+
     fn memory_status(&self, gpu: &GpuRows, now: Stamp) -> Option<MemoryStatus> {
         let pace = Pace::of(self.config.memory_period?);
         let host = self.observer.host();
         let tallied = host.memory_of(&gpu.facts.uuid).map(Meter::tallied).unwrap_or_default();
         let landed = tallied.newest.and_then(|(_, at)| host.clock_history().stamp_of(at));
         let age = tallied.newest.and_then(|(before, _)| now.boot.since(before));
-        let call = self.observer.driver().and_then(|driver| driver.sampling(&gpu.facts.uuid));
-        let deadline = u64::try_from(self.config.call_deadline.as_nanos()).unwrap_or(u64::MAX);
-        let late = |since: Stamp| now.boot.since(since.boot).is_some_and(|ns| ns > deadline);
         let tally = self.tally.lock();
         let hours = tally.memory_hours.get(&gpu.facts.uuid).cloned().unwrap_or_default();
         let hours = tally.is_whole.then_some(hours);
@@ -376,7 +393,7 @@ impl Daemon {
             hours_void: hours.as_ref().map(Hours::void),
             void_reasons: hours.map(|hours| hours.reasons().clone()),
             lack: tallied.lack,
-            hangs_in: call.filter(|call| late(call.since)).map(|call| call.call),
+            hangs_in: self.late_sampling(&gpu.facts.uuid, now),
         })
     }
 

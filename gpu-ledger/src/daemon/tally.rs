@@ -133,6 +133,8 @@ fn read(dir: &StateDir, until: u64) -> Result<Tally, StoreError> {
     files.visit((0, u64::MAX), &mut |entry| {
         if let Some(news) = News::of(entry).filter(|_| entry.seq <= until) {
             tally.add(&news);
+            // Of an hour that is not over this run counts what an earlier one entered: that one never did.
+            tally.meter_memory(&news);
         }
     })?;
     if files.missing() > 0 {
@@ -191,7 +193,8 @@ pub(super) fn wall_of(boot: BootNs, reading: Stamp) -> WallUs {
 impl Tally {
     fn begin(&mut self, before: Self) {
         let (held, resumed) = (std::mem::take(&mut self.held), std::mem::take(&mut self.resumed));
-        let (memory, held_head) = (std::mem::take(&mut self.memory), self.held_head);
+        let (mut memory, held_head) = (std::mem::take(&mut self.memory), self.held_head);
+        memory.resume(&before.memory);
         *self = Self { is_whole: true, held, memory, held_head, resumed, ..before };
     }
 
@@ -211,16 +214,19 @@ impl Tally {
                         self.held.lose(&key);
                     }
                 }
-                News::Memory(stretch) => {
-                    let hours = self.memory_hours.get(&stretch.gpu);
-                    let void_hour = hours.and_then(Hours::void_hour);
-                    self.memory.take(stretch, void_hour == Some(stretch.hour_ms()));
-                }
+                News::Memory(_) => self.meter_memory(one),
                 News::Gap(_) => {}
             }
         }
         self.held_head = self.held_head.max(head);
         (booked_any && self.is_whole).then(|| logged_line(at.wall, &self.totals))
+    }
+
+    /// Memory, after it was added: its hour is known then.
+    fn meter_memory(&mut self, news: &News) {
+        let News::Memory(stretch) = news else { return };
+        let void_hour = self.memory_hours.get(&stretch.gpu).and_then(Hours::void_hour);
+        self.memory.take(stretch, void_hour == Some(stretch.hour_ms()));
     }
 
     fn add(&mut self, news: &News) {

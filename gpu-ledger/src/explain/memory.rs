@@ -162,8 +162,8 @@ impl std::fmt::Display for MemoryExplained {
         }
         let Some(period) = self.period_ms else {
             return f.write_str(
-                "UNKNOWN: no sample showed it (it lived between two of them, memory was not sampled, or its \
-                 entries are not here)",
+                "UNKNOWN: no sample showed it (it lived between two of them, its quarter of an hour is not entered \
+                 yet, memory was not sampled, or its entries are not here)",
             );
         };
         match &self.gib_s {

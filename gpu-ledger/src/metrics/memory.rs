@@ -1,8 +1,8 @@
 //! The counter of memory held: hours that are over and valid, by GPU and account.
 //!
 //! A counter never falls, and one over-age sample voids its whole hour: so an hour counts when the next one has
-//! begun, or its last quarter is entered, and nothing voided it until then. It begins anew with the daemon; what it
-//! counts is on the bill as well, whichever run sampled it.
+//! begun, or its last quarter is entered, and nothing voided it until then. It begins anew with the daemon, with what an
+//! earlier run entered of an hour that it did not see the end of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +28,14 @@ pub struct MemoryMeter {
 }
 
 impl MemoryMeter {
+    /// Takes over the hours that were not over when an earlier run ended: it never counted them.
+    pub fn resume(&mut self, before: &Self) {
+        for (gpu, pending) in &before.pending {
+            self.pending.entry(gpu.clone()).or_insert_with(|| pending.clone());
+        }
+        self.labels.extend(before.pending.values().flat_map(|one| one.held.keys().cloned()));
+    }
+
     /// The next stretch that is on the disk. `is_void`: whether anything in the journal voids its hour, also what an
     /// earlier run entered.
     pub fn take(&mut self, stretch: &Stretch, is_void: bool) {
@@ -161,6 +169,26 @@ mod tests {
         let mut meter = MemoryMeter::default();
         meter.take(&stretch(3, &["a"], &[]), true);
         assert_eq!((meter.counts().count(), meter.void_hours().values().sum::<u64>()), (0, 1));
+    }
+
+    #[test]
+    fn an_hour_that_an_earlier_run_began_counts_whole() {
+        let mut before = MemoryMeter::default();
+        for quarter in 0..2 {
+            before.take(&stretch(quarter, &["a"], &[]), false);
+        }
+        let mut meter = MemoryMeter::default();
+        meter.resume(&before);
+        for quarter in 2..4 {
+            meter.take(&stretch(quarter, &["a"], &[]), false);
+        }
+        assert_eq!(meter.counts().map(|(_, memory)| memory.0).collect::<Vec<_>>(), [28]);
+        // What the earlier one counted is not counted again.
+        let mut over = MemoryMeter::default();
+        over.take(&stretch(3, &["a"], &[]), false);
+        let mut next = MemoryMeter::default();
+        next.resume(&over);
+        assert_eq!(next.counts().count(), 0);
     }
 
     #[test]

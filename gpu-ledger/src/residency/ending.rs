@@ -19,7 +19,7 @@ pub fn notes(derived: &Derived, requested: Option<Length>) -> Vec<String> {
     let mut notes = Vec::new();
     let end = derived.end.as_ref();
     match end.map(|end| end.cause) {
-        Some(_) if end.is_some_and(|end| end.is_asked_for) => {
+        Some(cause) if cause != EndCause::Duration && end.is_some_and(|end| end.is_asked_for) => {
             notes.push(of("stopped early by whoever recorded it,"));
         }
         Some(EndCause::CommandEnded) if is_short => notes.push(of("the command ended")),

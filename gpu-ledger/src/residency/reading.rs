@@ -9,8 +9,8 @@ use super::ending::notes;
 use super::events::Labels;
 use super::facts::{BatchFacts, Extremes};
 use super::files::{
-    ClockSyncState, Derived, FilesError, Iteration, Manifest, Walked, check, events_beside_points,
-    marks, walk_proven,
+    ClockSyncState, Derived, FilesError, ITERATIONS, Iteration, MANIFEST, Manifest, Walked, check,
+    events_beside_points, marks, walk_proven,
 };
 use super::moment::Length;
 use super::statistics::Sound;
@@ -73,6 +73,9 @@ pub struct Read {
 impl Read {
     /// Proves the batch in `folder`, and reads it.
     pub fn of(folder: &Path) -> Result<Self, ReadError> {
+        if !folder.join(MANIFEST).exists() && !folder.join(ITERATIONS).exists() {
+            return Err(FilesError::NoBatch { path: folder.to_path_buf() }.into());
+        }
         let checked = check(folder);
         let not_as_recorded =
             |problem: String| ReadError::NotAsRecorded { path: folder.to_path_buf(), problem };

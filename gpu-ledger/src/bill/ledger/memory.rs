@@ -48,8 +48,8 @@ impl Taken {
 pub(super) struct Memories {
     taken: Vec<Taken>,
     holders: Names<MemoryHolder>,
-    /// Hours of a GPU that anything voids.
-    void_hours: BTreeSet<(u32, u64)>,
+    /// Hours of a GPU that anything voids, and why, each with how often.
+    void_hours: BTreeMap<(u32, u64), BTreeMap<VoidReason, u64>>,
 }
 
 /// What of one line is known of one GPU's memory, and the size of what is not.
@@ -161,7 +161,11 @@ impl Ledger {
             holders,
         };
         if !taken.voids.is_empty() {
-            self.memories.void_hours.insert(taken.hour());
+            let reasons = self.memories.void_hours.entry(taken.hour()).or_default();
+            for (reason, count) in &taken.voids {
+                let sum = reasons.entry(*reason).or_insert(0);
+                *sum = sum.saturating_add(*count);
+            }
         }
         self.memories.taken.push(taken);
     }
@@ -201,15 +205,11 @@ impl Ledger {
                 continue;
             };
             let (_, hour) = one.hour();
-            let is_void = self.memories.void_hours.contains(&one.hour());
+            let is_void = self.memories.void_hours.contains_key(&one.hour());
             let is_met = Span::new(hour, hour.saturating_add(HOUR_MS))
                 .is_some_and(|hour| hour.overlap(period).is_some());
             if is_void && is_met {
                 void_hours.insert(hour);
-                for (reason, count) in &one.voids {
-                    let sum = cut.voids.entry(*reason).or_insert(0);
-                    *sum = sum.saturating_add(*count);
-                }
             }
             if is_empty {
                 continue;
@@ -246,6 +246,12 @@ impl Ledger {
                     cut.processes.entry(process).or_default().add(of);
                 }
             }
+        }
+        // What voids an hour may lie outside the period.
+        let why = void_hours.iter().filter_map(|hour| self.memories.void_hours.get(&(gpu, *hour)));
+        for (reason, count) in why.flatten() {
+            let sum = cut.voids.entry(*reason).or_insert(0);
+            *sum = sum.saturating_add(*count);
         }
         cut.void_hours = u64::try_from(void_hours.len()).unwrap_or(u64::MAX);
         self.sizes(&mut cut, period, (known, void, in_part), of_gpu().map(|one| one.span));

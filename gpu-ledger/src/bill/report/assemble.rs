@@ -92,7 +92,7 @@ pub fn report(
     }
     let found = Found::of(&cut, &bill, period);
     let shares = shares(&bill, ask.share, &found, &cut)?;
-    let memory_held = memory::memory(&cut, ask.by)?;
+    let memory_held = memory::memory(&cut, ask.by, ledger.as_of_ms())?;
     let mut report = Report {
         format: FORMAT,
         version: VERSION,

@@ -6,7 +6,7 @@ use super::UNATTRIBUTED;
 use super::coverage::moment;
 use crate::bill::ledger::{Cut, CutGpu, CutMemory, MemoryOf};
 use crate::bill::{BillError, By, LineKey};
-use crate::memory::{ByteMs, Device, SLOT_MS};
+use crate::memory::{ByteMs, Device, HOUR_MS, SLOT_MS, hour_of};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
 use crate::settlement::NamedBy;
@@ -63,6 +63,8 @@ pub struct MemoryGpu {
     pub uncovered_ms: Ms,
     /// Up to when memory is known (RFC 3339); null where it is not.
     pub known_until: Option<String>,
+    /// Whether the hour of the last that is known is not over: it may yet become void.
+    pub is_hour_open: bool,
     /// What is in use and what no process explains, for people.
     #[serde(skip)]
     pub device: Option<Device>,
@@ -163,7 +165,11 @@ impl MemoryHeld {
     }
 }
 
-pub(super) fn memory(cut: &Cut<'_>, by: By) -> Result<MemoryHeld, BillError> {
+pub(super) fn memory(
+    cut: &Cut<'_>,
+    by: By,
+    as_of_ms: Option<u64>,
+) -> Result<MemoryHeld, BillError> {
     let mut held =
         MemoryHeld { slot_ms: SLOT_MS, gpus: Vec::new(), lines: Vec::new(), processes: None };
     let mut processes = Vec::new();
@@ -172,7 +178,7 @@ pub(super) fn memory(cut: &Cut<'_>, by: By) -> Result<MemoryHeld, BillError> {
         if !memory.closes() {
             return Err(BillError::Memory { gpu: gpu.sight.gpu.clone() });
         }
-        held.gpus.push(of_gpu(gpu));
+        held.gpus.push(of_gpu(gpu, as_of_ms));
         held.lines.extend(memory.lines.iter().map(|(key, of)| line(cut, gpu, *key, *of)));
         processes.extend(memory.processes.iter().map(|((key, pid, start), of)| MemoryProcess {
             line: *key,
@@ -194,7 +200,7 @@ pub(super) fn memory(cut: &Cut<'_>, by: By) -> Result<MemoryHeld, BillError> {
     Ok(held)
 }
 
-fn of_gpu(gpu: &CutGpu<'_>) -> MemoryGpu {
+fn of_gpu(gpu: &CutGpu<'_>, as_of_ms: Option<u64>) -> MemoryGpu {
     let memory: &CutMemory = &gpu.memory;
     let text = |of: ByteMs| of.0.to_string();
     let is_known = memory.covered > Ms::ZERO;
@@ -222,6 +228,10 @@ fn of_gpu(gpu: &CutGpu<'_>) -> MemoryGpu {
         pending_ms: memory.pending,
         uncovered_ms: memory.uncovered,
         known_until: memory.known_until_ms.map(moment),
+        is_hour_open: memory.known_until_ms.is_some_and(|until| {
+            let end = hour_of(until.saturating_sub(1)).saturating_add(HOUR_MS);
+            as_of_ms.is_some_and(|as_of| as_of < end)
+        }),
         device,
         beyond,
     }

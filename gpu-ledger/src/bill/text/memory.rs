@@ -90,6 +90,11 @@ fn sizes(report: &Report, gpu: &MemoryGpu) -> String {
     if gpu.uncovered_ms > Ms::ZERO {
         let _ = write!(words, "; UNKNOWN for {} that was not sampled", gpu.uncovered_ms);
     }
+    if gpu.is_hour_open {
+        words.push_str(
+            "; its last hour is not over, and one sample that comes too late will void all of it",
+        );
+    }
     if gpu.pending_ms > Ms::ZERO {
         let _ = write!(words, "; the last {} are not entered yet", gpu.pending_ms);
     }

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use super::moments::between;
 use super::{LINES_SHOWN_MAX, NAME_WIDTH, name_cell, safe, short, write_wrapped};
 use crate::bill::SharePolicy;
-use crate::bill::report::{Priced, PricedLine, Report, State, Sum};
+use crate::bill::report::{Priced, PricedLine, Report, State, Sum, Unpriced};
 use crate::calling::listed;
 use crate::prices::{Amount, Meter, MeterBasis};
 use crate::rendering::cell;
@@ -139,7 +139,8 @@ fn write_line(page: &mut String, report: &Report, line: &PricedLine) -> fmt::Res
     )?;
     let mut marks: Vec<String> = line.nameless.iter().map(ToString::to_string).collect();
     marks.extend(line.reason.map(|reason| reason.as_str().to_owned()));
-    marks.extend(line.unknown_ms.map(|ms| format!("for {}", time(Some(ms)))));
+    let at_most = if line.reason == Some(Unpriced::MemoryCut) { "at most " } else { "" };
+    marks.extend(line.unknown_ms.map(|ms| format!("for {at_most}{}", time(Some(ms)))));
     if let Some(high) = line.amount_high {
         marks.push(format!("at most {} and {high}", time(line.quantity_ms_high)));
     }

@@ -12,7 +12,7 @@ use crate::config::values::{duration, duration_not_zero};
 use crate::escape::escape;
 use crate::residency::events::Labels;
 use crate::residency::moment::Length;
-use crate::residency::recorder::record::{OnVoid, RecordOptions, record};
+use crate::residency::recorder::record::{BATCHES_VARIABLE, OnVoid, RecordOptions, record};
 use crate::residency::sample::FieldName;
 use crate::residency::settings::{AgeGate, Settings};
 
@@ -139,6 +139,15 @@ impl Record {
         if self.acceptance {
             self.check_acceptance(&settings)?;
         }
+        let is_parted = std::path::absolute(&self.out)
+            .is_ok_and(|out| out.as_os_str().as_encoded_bytes().contains(&b':'));
+        if is_parted {
+            return Err(Usage(format!(
+                "--out has a colon in its path, by which {BATCHES_VARIABLE} parts batches for `residency mark`; give \
+                 a folder without one"
+            ))
+            .into());
+        }
         let options = RecordOptions {
             run_as: trace::user_of_command(self.as_root)?,
             iterations: self.iterations()?,
@@ -211,6 +220,9 @@ impl Record {
         let or_none = |option: &str, labels: &[String]| -> Result<Vec<Option<String>>, Usage> {
             if labels.is_empty() {
                 return Ok(vec![None]);
+            }
+            if labels.iter().any(String::is_empty) {
+                return Err(Usage(format!("--{option} is empty; give it a name, or leave it out")));
             }
             let repeated = labels
                 .iter()

@@ -319,10 +319,13 @@ impl IterationWriter {
         let Event::End { rows_not_written, marks, .. } = &mut end else {
             return Err(FilesError::NoEnd { path: self.folder.join(EVENTS) });
         };
-        *marks = marks::seen(&self.batch);
+        // Locked until that is written: whoever marks a phase after it is told that the window is over.
+        let held = marks::seen(&self.batch);
+        *marks = held.as_ref().map(|(seen, _)| seen.clone());
         *rows_not_written = rows_not_written.saturating_add(lost);
         let row = self.text(&end)?;
         troubles.extend(self.events.close(Some(row.as_bytes())).err());
+        drop(held);
         let iteration = self.derive(&mut troubles);
         let report = IterationReport {
             verdict: iteration.verdict(),

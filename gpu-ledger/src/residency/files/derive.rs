@@ -321,6 +321,10 @@ impl<'settings> Beside<'settings> {
                 }
                 return Ok(Some(CpuRow { j, at: at_ns, busy: busy_ticks, total: total_ticks }));
             }
+            let is_begin = matches!(event, Event::Begin { .. });
+            if is_begin == self.facts.begin.is_some() {
+                return Err(self.rows.wrong("a window has one beginning, and it is the first row"));
+            }
             self.facts.event(event, self.window);
         }
         Ok(None)

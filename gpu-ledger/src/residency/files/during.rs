@@ -1,6 +1,6 @@
 //! Whether a window is open in which a phase can begin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::FilesError;
 use super::manifest::Manifest;
@@ -10,6 +10,25 @@ use super::{EVENTS, ITERATION, ITERATIONS_MAX, MANIFEST, SAMPLES, iteration_fold
 use crate::residency::events::Event;
 use crate::residency::sample::Sample;
 use crate::unit::BootNs;
+
+/// Whether the newest window has its last row.
+pub(super) fn is_between_windows(batch: &Path) -> bool {
+    let newest = newest(batch);
+    newest.is_some_and(|(_, folder)| is_over(&folder))
+}
+
+fn newest(batch: &Path) -> Option<(u64, PathBuf)> {
+    let begun = (1..=ITERATIONS_MAX).map_while(|number| {
+        let folder = batch.join(iteration_folder(number));
+        folder.is_dir().then_some((number, folder))
+    });
+    begun.last()
+}
+
+fn is_over(folder: &Path) -> bool {
+    let has_end = matches!(last::<Event>(&folder.join(EVENTS)), Ok(Some(Event::End { .. })));
+    has_end || folder.join(ITERATION).exists()
+}
 
 /// A phase belongs to the iteration in which it is marked: between two of them, and before the first sample of
 /// one, there is none, and whoever marks is told so.
@@ -29,13 +48,8 @@ pub fn can_be_marked(batch: &Path, at: BootNs) -> Result<(), FilesError> {
         bytes => bytes?,
     };
     let (manifest, _) = Manifest::read(&path, &bytes)?;
-    let begun = (1..=ITERATIONS_MAX).map_while(|number| {
-        let folder = batch.join(iteration_folder(number));
-        folder.is_dir().then_some((number, folder))
-    });
-    let Some((number, folder)) = begun.last() else { return none("no iteration has begun") };
-    let is_over = matches!(last::<Event>(&folder.join(EVENTS)), Ok(Some(Event::End { .. })));
-    if is_over || folder.join(ITERATION).exists() {
+    let Some((number, folder)) = newest(batch) else { return none("no iteration has begun") };
+    if is_over(&folder) {
         return none(&format!("iteration {number} is over, and no other has begun"));
     }
     let mut t0 = None;

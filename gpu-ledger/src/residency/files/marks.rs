@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use sha2::{Digest as _, Sha256};
 
+use super::during::is_between_windows;
 use super::error::FilesError;
 use super::manifest::{Manifest, ManifestStatus};
 use super::rows::Rows;
@@ -78,6 +79,10 @@ pub fn mark(batch: &Path, at: BootNs, name: &str) -> Result<(), FilesError> {
     if manifest.status == ManifestStatus::Closed {
         return Err(FilesError::Closed { path: batch.to_path_buf() });
     }
+    // What the last window saw of phases is in its last row: none may come after that.
+    if is_between_windows(batch) {
+        return Err(FilesError::document(&path, "the iteration is over, and no other has begun"));
+    }
     let row = json(&Event::Mark { at_ns: at, name: name.to_owned() });
     let row = row.map_err(|error| FilesError::document(&path, &error))?;
     let length = file.metadata().map_err(failed)?.len();
@@ -132,26 +137,22 @@ pub fn marks(batch: &Path) -> Result<Vec<Phase>, FilesError> {
     Ok(phases)
 }
 
-/// What is marked so far, while nobody marks more; `None` where that cannot be read.
-pub(super) fn seen(batch: &Path) -> Option<MarksSeen> {
+/// What is marked so far, and the lock under which nobody marks more; `None` where that cannot be read.
+pub(super) fn seen(batch: &Path) -> Option<(MarksSeen, File)> {
     let path = batch.join(MARKS);
     let file = open(&path).ok()?;
     lock(&file);
     let bytes = read(&path).ok()?;
     let length = u64::try_from(bytes.len()).ok()?;
-    Some(MarksSeen { bytes: length, sha256: sha256(&bytes) })
+    Some((MarksSeen { bytes: length, sha256: sha256(&bytes) }, file))
 }
 
 /// What is wrong with the phases of a batch whose windows saw these when they ended, in their order, each with
 /// when that was.
-pub(super) fn differs(
-    bytes: &[u8],
-    phases: &[Phase],
-    windows: &[(BootNs, &MarksSeen)],
-) -> Option<&'static str> {
+pub(super) fn differs(bytes: &[u8], windows: &[&MarksSeen]) -> Option<&'static str> {
     let mut hasher = Sha256::new();
     let mut read = 0;
-    for (_, seen) in windows {
+    for seen in windows {
         let length = usize::try_from(seen.bytes).unwrap_or(usize::MAX);
         let Some(more) = bytes.get(read..length) else {
             return Some("phases are missing that a window saw when it ended");
@@ -162,15 +163,7 @@ pub(super) fn differs(
             return Some("it is not what a window saw when it ended: phases were changed");
         }
     }
-    let (last, _) = windows.last()?;
-    let known = bytes.get(..read)?.split(|byte| *byte == b'\n').count().saturating_sub(1);
-    // One that was waiting for the lock may be older than the window's end, by so long.
-    let waits = LOCK_APART.saturating_mul(LOCK_TRIES);
-    let waits = u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX);
-    let is_late = |phase: &Phase| phase.at.plus_ns(waits) < *last;
-    phases
-        .iter()
-        .skip(known)
-        .any(is_late)
-        .then_some("it holds phases of a time whose window did not see them: they were added later")
+    let has_ended = !windows.is_empty() && read < bytes.len();
+    has_ended
+        .then_some("it goes on where the last window had seen all of it: something was added later")
 }

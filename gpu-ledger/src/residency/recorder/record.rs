@@ -291,12 +291,7 @@ async fn iterations(
     // The command may go elsewhere before it marks a phase.
     let folders = batches.iter().map(|batch| std::path::absolute(batch.folder()));
     let folders: Vec<PathBuf> = folders.collect::<Result<_, _>>()?;
-    let folders = std::env::join_paths(&folders).map_err(|_| {
-        anyhow::anyhow!(
-            "--out has a colon in its path, by which {BATCHES_VARIABLE} parts the batches for `residency mark`; \
-             give a folder without one"
-        )
-    })?;
+    let folders = std::env::join_paths(&folders)?;
     let commands = AtomicU64::new(0);
     let manager = Manager::of(options.notify_socket.as_ref(), None);
     for labels in &options.iterations {
@@ -375,10 +370,11 @@ fn page(reports: &[BatchReport], acceptance: bool) -> String {
             && !summary.void_reasons.is_empty()
             && manifest.on_void == OnVoid::Stop
         {
-            lines.push(
-                "the last one was void, which voids the batch (--on-void continue records the rest)"
-                    .to_owned(),
-            );
+            let is_its = report.iterations.last().is_some_and(|one| !one.voids().is_empty());
+            let whose = if is_its { "the last one" } else { "one of another GPU" };
+            lines.push(format!(
+                "{whose} was void, and recording ended with it (--on-void continue records the rest)"
+            ));
         }
         for (derived, place) in
             report.iterations.iter().filter_map(|one| one.derived.as_ref()).zip(1_u64..)

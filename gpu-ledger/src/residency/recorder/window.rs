@@ -77,10 +77,10 @@ pub async fn run(
 ) -> anyhow::Result<(Vec<Ending>, bool)> {
     let (sender, receiver) = mpsc::channel(TOLD_MAX);
     let mut lanes = Vec::new();
-    for (place, (uuid, writer)) in gpus.into_iter().enumerate() {
-        let lane = Lane::new(writer)?;
-        lane.probe(plan, library, uuid, (place, sender.clone()))?;
-        lanes.push(lane);
+    let mut uuids = Vec::new();
+    for (uuid, writer) in gpus {
+        lanes.push(Lane::new(writer)?);
+        uuids.push(uuid);
     }
     let mut window = Window {
         plan,
@@ -93,8 +93,14 @@ pub async fn run(
         interrupted: false,
         ended_at: None,
     };
+    // Before any sample can land: the window lies between two readings of the clocks.
     window.anchor();
     window.cost();
+    for (place, uuid) in uuids.into_iter().enumerate() {
+        if let Some(lane) = window.lanes.get(place) {
+            lane.probe(plan, library, uuid, (place, window.sender.clone()))?;
+        }
+    }
     window.watch(progress).await?;
     let interrupted = window.interrupted;
     let now = plan.clock.boot();

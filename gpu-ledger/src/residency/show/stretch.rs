@@ -164,8 +164,8 @@ pub(super) fn by_samples(page: &mut Page, statistics: &IterationStatistics) {
     };
     let words = format!(
         "by its samples: where what changed between two samples went from the one to the other; what came and \
-         went between them is in no figure. Each beginning and end, of a plateau, of time above a threshold, of a \
-         process, may be off by up to {gap} ms, the longest time between two samples; transitions are those that \
+         went between them is in no figure. Each beginning and end, of a phase, of a plateau, of time above a \
+         threshold, of a process, may be off by up to {gap} ms, the longest time between two samples; transitions are those that \
          samples show, at the least{held}"
     );
     page.wrapped(2, 2, &words);

@@ -75,7 +75,7 @@ fn a_batch_on_a_page() {
         // From 1 to 3 GiB in the first 200 ms, nobody saw when.
         "    residency 0.800000 GiB·s, 0.800000 to 1.200000 by its samples; memory:\n",
         "      longest plateau 200.000 ms at 1.000 GiB; 1 transitions\n",
-        "may be off by up\n  to 201.000 ms, the longest",
+        "  off by up to 201.000 ms, the longest time between two samples",
         "400.000 ms\n      above 0.0 %\n",
         "  Phase load, from 0.000 ms (200.000 ms)\n",
         "    residency 0.200000 GiB·s",

@@ -55,6 +55,7 @@ pub(in crate::bill::report) fn unknown(priced: &Priced, period: Span) -> Vec<Unk
             | Unpriced::MemoryVoid
             | Unpriced::MemoryCut
             | Unpriced::MemoryUnsaid
+            | Unpriced::MemoryPending
             | Unpriced::Asleep
             | Unpriced::Undivided),
         ) = line.reason
@@ -79,11 +80,18 @@ fn remedy(reason: Unpriced, meter: Meter, lines: &[&PricedLine], period: Span) -
     match (reason, meter) {
         (Unpriced::NoPrice, _) => no_price(meter, lines, period),
         (Unpriced::NoSamples, Meter::Memory) => Some(
-            "memory was not sampled then: memory_period in the configuration turns sampling on".to_owned(),
+            "memory was not sampled then: no daemon ran, it had just begun, or memory_period is off in its \
+             configuration"
+                .to_owned(),
         ),
         (Unpriced::MemoryCut, _) => Some(
             "the period cuts quarters of an hour, of which memory is known as a whole alone: give --since \
              and --until at whole quarters"
+                .to_owned(),
+        ),
+        (Unpriced::MemoryPending, _) => Some(
+            "memory is entered when its quarter of an hour is over: ask again then, or end the bill with the last \
+             whole quarter"
                 .to_owned(),
         ),
         (Unpriced::MemoryVoid, _) => Some(

@@ -196,6 +196,7 @@ fn memory_of(cut: &Cut<'_>, gpu: usize, all: &mut Vec<Measured>) {
         (Unpriced::NoSamples, memory.uncovered),
         (Unpriced::MemoryVoid, memory.void),
         (Unpriced::MemoryCut, memory.cut),
+        (Unpriced::MemoryPending, memory.pending),
         // Whose it is has no line.
         (Unpriced::MemoryUnsaid, Ms(beyond)),
     ] {

@@ -100,6 +100,8 @@ pub enum Unpriced {
     MemoryCut,
     /// Memory was sampled, and the driver did not say how much of it was whose.
     MemoryUnsaid,
+    /// Memory is sampled, and the quarter of an hour is not over, so that nothing of it is entered yet.
+    MemoryPending,
     /// The host slept meanwhile, which is not priced, and how much of it fell here nobody can say.
     Asleep,
     /// The GPU was not seen.
@@ -120,6 +122,7 @@ impl Unpriced {
             Self::MemoryVoid => "memory-void",
             Self::MemoryCut => "memory-cut",
             Self::MemoryUnsaid => "memory-unsaid",
+            Self::MemoryPending => "memory-pending",
             Self::Asleep => "asleep",
             Self::Uncovered => "uncovered",
             Self::Undivided => "undivided",

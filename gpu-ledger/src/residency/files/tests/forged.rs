@@ -357,8 +357,8 @@ fn phases_are_those_that_the_windows_saw() {
     let writer = batch.begin(Labels::default()).unwrap();
     mark(batch.folder(), BootNs(BOOT + 1), "serve").unwrap();
     writer.end(end(BOOT + 10_000 * MS)).unwrap();
-    // One that waited for its turn.
-    mark(batch.folder(), BootNs(BOOT + 9_000 * MS), "late").unwrap();
+    let late = mark(batch.folder(), BootNs(BOOT + 9_000 * MS), "late").unwrap_err().to_string();
+    assert!(late.contains("the iteration is over, and no other has begun"), "{late}");
     let batch = batch.finish().unwrap().folder;
     let marks = fs::read_to_string(batch.join(MARKS)).unwrap();
     let found = |text: String| {
@@ -369,8 +369,13 @@ fn phases_are_those_that_the_windows_saw() {
     };
     assert_eq!(found(marks.clone()), Vec::<String>::new());
     let row = |at: u64| format!("{{\"event\":\"mark\",\"at_ns\":{at},\"name\":\"x\"}}\n");
-    let added = found(marks.clone() + &row(BOOT + 7_000 * MS));
-    assert!(added[0].contains("they were added later"), "{added:?}");
+    for tail in [&*row(BOOT + 7_000 * MS), &*row(BOOT + 10_001 * MS), "any text", "\0", "{\"ev"] {
+        let added = found(marks.clone() + tail);
+        assert!(
+            added.iter().any(|one| one.contains("something was added later")),
+            "{tail}: {added:?}"
+        );
+    }
     let renamed = found(marks.replace("serve", "other"));
     assert!(renamed[0].contains("phases were changed"), "{renamed:?}");
     let first = marks.lines().next().unwrap().to_owned() + "\n";

@@ -187,13 +187,12 @@ impl Verifier<'_> {
             Err(error) => return self.find(MARKS, &error),
         };
         self.hashes.insert(MARKS.to_owned(), sha256(&bytes));
-        let phases = match marks(self.folder) {
-            Ok(phases) => phases,
-            Err(error) => return self.find(MARKS, &error),
-        };
+        if let Err(error) = marks(self.folder) {
+            return self.find(MARKS, &error);
+        }
         let ends = iterations.iter().filter_map(|one| one.derived.as_ref()?.end.as_ref());
-        let seen: Vec<_> = ends.filter_map(|end| Some((end.at, end.marks.as_ref()?))).collect();
-        if let Some(why) = differs(&bytes, &phases, &seen) {
+        let seen: Vec<_> = ends.filter_map(|end| end.marks.as_ref()).collect();
+        if let Some(why) = differs(&bytes, &seen) {
             self.find(MARKS, why);
         }
     }

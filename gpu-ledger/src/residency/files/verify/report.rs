@@ -134,7 +134,12 @@ impl VerifyReport {
             supremum: self.max_sample_age_sup_ms,
             cap: self.sample_age_cap_ms,
         };
-        line.to_string()
+        // Whoever reads nothing but this line must not take what was altered for what was recorded.
+        match self.as_recorded {
+            Some(true) => line.to_string(),
+            Some(false) => format!("{line} as_recorded=NO"),
+            None => format!("{line} as_recorded=UNKNOWN"),
+        }
     }
 
     /// Of the two verdicts; where both pass, 1 if something is not as it was recorded.
