@@ -178,7 +178,8 @@ impl Compare {
         let b = self.b.as_deref().map(Read::of).transpose()?;
         let within = match &b {
             None => Some(self.within(&a)?),
-            Some(b) if b.facts.batch_id == a.facts.batch_id => {
+            // Of one that is void that is said first.
+            Some(b) if b.facts.batch_id == a.facts.batch_id && a.verdict.data.is_empty() => {
                 return Err(Usage(format!(
                     "A and B are one batch, {}: give another, or leave B out and compare its configs with --across \
                      config",
