@@ -48,12 +48,6 @@ impl SpreadFold {
         self.count = self.count.saturating_add(1);
     }
 
-    /// All of them together, in ns.
-    #[must_use]
-    pub const fn sum_ns(&self) -> u128 {
-        self.sum_ns
-    }
-
     /// How many.
     #[must_use]
     pub const fn count(&self) -> u64 {

@@ -79,7 +79,8 @@ pub struct Figures {
     pub gpu_query_error_count: BTreeMap<String, u64>,
     /// From the beginning of a pass to its last field.
     pub probe_duration_ms: Spread,
-    /// All passes together over the window, in millionths: what the probe takes of the driver's time.
+    /// What of the window passes took, one in flight at its end included, in millionths: what the probe takes of the
+    /// driver's time.
     pub probe_duty_cycle_ppm: Option<u64>,
     /// Passes that were catch-ups, in millionths.
     pub recovery_rate_ppm: Option<u64>,
@@ -118,6 +119,8 @@ pub struct Tally<'settings> {
     went_back: bool,
     last_moment: Option<BootNs>,
     durations: SpreadFold,
+    /// What of passes lies in the window.
+    within_ns: u64,
     fields: BTreeMap<FieldName, SpreadFold>,
     intervals: SpreadFold,
     wake: SpreadFold,
@@ -207,6 +210,12 @@ impl PointFold {
     }
 }
 
+/// How much of `[from, to)` lies in a window, in ns.
+fn within(window: Window, from: BootNs, to: BootNs) -> u64 {
+    let (from, to) = (from.max(window.t0), to.min(window.end()));
+    to.0.saturating_sub(from.0)
+}
+
 impl<'settings> Tally<'settings> {
     /// Of an iteration whose window is so long; `None` where it never began.
     #[must_use]
@@ -225,6 +234,7 @@ impl<'settings> Tally<'settings> {
             went_back: false,
             last_moment: None,
             durations: SpreadFold::default(),
+            within_ns: 0,
             fields: BTreeMap::new(),
             intervals: SpreadFold::default(),
             wake: SpreadFold::default(),
@@ -286,6 +296,11 @@ impl<'settings> Tally<'settings> {
         }
         let duration = sample.completed().0.saturating_sub(sample.begin_ns.0);
         self.durations.add(Length(duration));
+        if let Some(curve) = &self.curve {
+            // The first that landed ends where the window begins.
+            let within = within(curve.window, sample.begin_ns, sample.completed());
+            self.within_ns = self.within_ns.saturating_add(within);
+        }
         let backwards = |last: BootNs| sample.begin_ns < last;
         self.went_back |= self.last_moment.is_some_and(backwards);
         self.went_back |= sample.completed() < sample.begin_ns;
@@ -346,8 +361,12 @@ impl<'settings> Tally<'settings> {
             deadlines,
             gpu_query_error_count: self.errors,
             probe_duration_ms: self.durations.spread(),
-            probe_duty_cycle_ppm: window
-                .and_then(|window| ppm(self.durations.sum_ns(), u128::from(window.duration.0))),
+            probe_duty_cycle_ppm: window.and_then(|window| {
+                let flight = ending.and_then(|ending| Some((ending.in_flight_since?, ending.at)));
+                let flight = flight.map_or(0, |(since, at)| within(window, since, at));
+                let taken = u128::from(self.within_ns.saturating_add(flight));
+                ppm(taken, u128::from(window.duration.0))
+            }),
             recovery_rate_ppm: ppm(u128::from(deadlines.recovery), u128::from(self.probes)),
             field_duration_ms: self
                 .fields

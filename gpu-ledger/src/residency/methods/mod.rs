@@ -286,7 +286,8 @@ impl<'batch> Methods<'batch> {
         format!(
             "Statistics of an iteration are weighted by time; a value holds until the next point and never \
              past the cap, and time without a value is left out and stated. Utilization is the driver's \
-             mean over its own last {least} to {most} ms; of power and temperature the driver does not \
+             mean over its own last {least} to {most} ms, which at the beginning of an iteration or a phase \
+             reach back before it; of power and temperature the driver does not \
              state the window. The first processor reading is left out. Over iterations each contributes \
              one number; intervals are of 95 % (bootstrap, BCa, {DRAWS} draws, seed {}), and with fewer \
              than {N_MIN} iterations the points are given alone.",

@@ -64,8 +64,8 @@ fn a_batch_on_a_page() {
         "  GPU_LEDGER_VERDICT backend=pass data=valid reasons=none\n",
         "   1            9/9        400.000    151.000    201.000         3           0\n",
         "        config=x context=4096 round=01\n",
-        // 3 ms of three passes in 400 ms.
-        "   1      2.2500 %     3.000     3.000     3.000       200.000      0.000\n",
+        // 3 ms of each of two passes in 400 ms; the first ends where they begin.
+        "   1      1.5000 %     3.000     3.000     3.000       200.000      0.000\n",
         "  memory                                     3     1.000     1.000\n",
         "  Whole window (400.000 ms)\n",
         "    memory GiB           2.000    1.000    1.000    3.000    3.000    3.000\n",

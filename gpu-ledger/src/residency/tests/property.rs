@@ -97,4 +97,10 @@ fn t21_the_duty_cycle_is_what_the_driver_was_kept_busy() {
     // 20 ms of every 200 ms.
     let ppm = figures.probe_duty_cycle_ppm.unwrap();
     assert!(ppm.abs_diff(100_000) <= 1_000, "{ppm}");
+    // One that is busy all the time is so for all of the time, and never for more.
+    let clock = VirtualClock::new(&[0]);
+    let mut paced = Paced::new(&clock, &[[100, 50, 100, 50]], Order::MemoryLast);
+    let outcome = run(Sampler::CatchUp, 200, 3_000, &clock, &mut paced);
+    let (figures, _) = super::bench::figures(&outcome.samples, &Settings::default(), 3_000);
+    assert_eq!(figures.probe_duty_cycle_ppm, Some(1_000_000));
 }

@@ -140,7 +140,7 @@ fn a_failed_backend_is_printed_and_both_print_both() {
     }
     for wanted in [
         "read within 200.000 ms of the instant it is drawn at",
-        "probing 2.0200 % of the time",
+        "probing 2.0000 % of the time",
         "recorder CPU UNKNOWN of a core",
         "ms p50 / p99: pass 4.000 / 4.000",
         "memory 0.000 / 0.000",
