@@ -46,7 +46,10 @@ pub(super) fn judge(last: &[DeadRow], now: &Listed, was_open: impl Fn(&Row) -> b
                 witness |= was.before_list;
             }
             Some(PidState::Dead(dead)) => {
-                replaced_as_seen |= was_open(&dead.row);
+                // One that may have died after the list was taken is listed beside the older row, unless that was
+                // cleared away before.
+                let at_list = dead.before_list || now.twice.contains(&was.row.pid);
+                replaced_as_seen |= at_list && was_open(&dead.row);
                 verdict.gone_for_good.push(was.clone());
             }
             // The question failed: neither a witness nor missing.

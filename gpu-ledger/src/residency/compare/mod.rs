@@ -31,13 +31,13 @@ pub use pairs::{Across, Observation};
 pub(super) use {admission::gate, pairs::shown, text::phase_title};
 
 use super::claims::Claims;
-use super::facts::{Cost, Extremes, Labels};
+use super::facts::{BatchFacts, Cost, Extremes, Labels};
 use super::statistics::VoidBatch;
 use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
-use super::statistics::fixed::Fixed;
+use super::statistics::fixed::{Fixed, rounded};
 use super::statistics::measure::{Family, Measure};
 use super::statistics::window::{IterationStatistics, PhaseStretch, Stretch};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use pairs::{Pair, pair};
 use wilcoxon::signed_rank;
 
@@ -143,6 +143,9 @@ pub enum Says {
     /// They do not.
     #[serde(rename = "no difference detected")]
     NoDifferenceDetected,
+    /// Both do, and the samples of the two sides allow that there is none: what was between two samples nobody saw.
+    #[serde(rename = "within sampling")]
+    WithinSampling,
     /// So few pairs differ that no test could find it, however much they do.
     #[serde(rename = "too few pairs")]
     TooFewPairs,
@@ -158,6 +161,7 @@ impl Says {
         match self {
             Self::Differs => "differs",
             Self::NoDifferenceDetected => "no difference detected",
+            Self::WithinSampling => "within sampling",
             Self::TooFewPairs => "too few pairs",
             Self::PointsOnly => "points only",
         }
@@ -241,6 +245,9 @@ pub struct Row {
     pub says: Says,
     /// How much; null where the points speak alone.
     pub effect: Option<Effect>,
+    /// Between which the mean difference lies by the samples of both sides: `[least, most]`; null where they do not
+    /// say.
+    pub by_samples: Option<[Fixed; 2]>,
     /// The second opinion; null as well.
     pub second_opinion: Option<SecondOpinion>,
     /// Every pair.
@@ -305,6 +312,11 @@ pub fn compare(
         .filter(|row| row.n > 0)
         .collect();
     correct(&mut rows);
+    let mut notes = recorded_notes(admitted, options.within.is_some());
+    notes.extend(noted('A', a).chain(noted('B', b)));
+    let scopes = scopes(&paired.pairs);
+    notes.extend(unpaired_phases('A', a, &scopes));
+    notes.extend(unpaired_phases('B', b, &scopes));
     Ok(Comparison {
         format: "gpu-ledger-residency-comparison",
         version: 1,
@@ -325,7 +337,7 @@ pub fn compare(
         draws: DRAWS,
         seed: options.seed,
         pairs: paired.pairs.iter().map(|pair| pair.labels.clone()).collect(),
-        notes: noted('A', a).chain(noted('B', b)).collect(),
+        notes,
         unpaired_a: paired.unpaired_a,
         unpaired_b: paired.unpaired_b,
         rows,
@@ -336,6 +348,41 @@ pub fn compare(
         ),
         cost: worst.cost,
     })
+}
+
+/// What a reader must know of how the two were recorded, and what no mismatch is.
+fn recorded_notes(admitted: &Admitted<'_>, is_one: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (side, facts) in [("A", admitted.a), ("B", admitted.b)] {
+        if !facts.harness_verified && !(is_one && side == "B") {
+            notes.push(format!(
+                "UNVERIFIED HARNESS of {side}: no acceptance run passed in its surroundings"
+            ));
+        }
+    }
+    if admitted.a.command != admitted.b.command {
+        let typed = |facts: &BatchFacts| {
+            let command = facts.command.as_deref().unwrap_or("none");
+            printable(command.as_bytes()).to_string()
+        };
+        let (a, b) = (typed(admitted.a), typed(admitted.b));
+        notes.push(format!("they ran different commands: A {a}; B {b}"));
+    }
+    notes
+}
+
+/// Phases of a side that no pair has in common.
+fn unpaired_phases(side: char, all: &[Observation<'_>], scopes: &[Scope]) -> Vec<String> {
+    let mut named: Vec<String> = Vec::new();
+    for phase in all.iter().flat_map(|one| &one.statistics.phases) {
+        let scope = Scope::Phase { name: phase.name.clone(), occurrence: phase.occurrence };
+        let title = phase_title(phase.name.as_deref(), phase.occurrence);
+        let note = format!("only in {side}, and compared with nothing: {title}");
+        if !scopes.contains(&scope) && !named.contains(&note) {
+            named.push(note);
+        }
+    }
+    named
 }
 
 /// `A config=fp8 context=- round=1: the command exited with status 3`.
@@ -377,7 +424,24 @@ fn row(scope: &Scope, measure: Measure, pairs: &[Pair<'_>], seed: u64) -> Row {
     let points: Vec<PairPoint> = points.collect();
     let differences: Vec<i128> = points.iter().map(|point| point.difference.value).collect();
     let told = interval(&differences, seed);
+    let ranges = numbers.iter().filter_map(|(place, ..)| {
+        let pair = pairs.get(*place)?;
+        let (a_low, a_high) = measure.range(scope.of(pair.a)?)?;
+        let (b_low, b_high) = measure.range(scope.of(pair.b)?)?;
+        Some((b_low.saturating_sub(a_high), b_high.saturating_sub(a_low)))
+    });
+    let ranges: Vec<(i128, i128)> = ranges.collect();
+    let mean = |of: fn(&(i128, i128)) -> i128| {
+        let sum = ranges.iter().fold(0_i128, |sum, range| sum.saturating_add(of(range)));
+        rounded(sum, u128::try_from(ranges.len()).ok()?).map(|mean| measure.fixed(mean))
+    };
+    let by_samples = if ranges.len() == numbers.len() {
+        mean(|(low, _)| *low).zip(mean(|(_, high)| *high)).map(|(low, high)| [low, high])
+    } else {
+        None
+    };
     Row {
+        by_samples,
         scope: scope.clone(),
         measure,
         unit: measure.unit(),
@@ -440,8 +504,10 @@ fn correct(rows: &mut [Row]) {
     }
     for row in rows {
         let (Some(effect), Some(opinion)) = (row.effect, row.second_opinion) else { continue };
+        let allows_none =
+            row.by_samples.is_some_and(|[low, high]| low.value <= 0 && high.value >= 0);
         row.says = if effect.leaves_out_zero() && opinion.p_holm <= ALPHA {
-            Says::Differs
+            if allows_none { Says::WithinSampling } else { Says::Differs }
         } else if opinion.is_beyond_reach {
             Says::TooFewPairs
         } else {

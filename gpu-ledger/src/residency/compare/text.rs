@@ -65,7 +65,9 @@ impl Comparison {
             "One number per iteration; B - A of each pair. Interval: 95 %, bootstrap over pairs, {DRAWS} \
              draws, seed {}. Second opinion: Wilcoxon signed-rank, two-sided, Holm over the tests of \
              memory and over those of load in each stretch. \"differs\": the interval leaves out 0 and \
-             the corrected p is at most 0.05. \"too few pairs\": so few could not reach it, however much they differ. \
+             the corrected p is at most 0.05. \"within sampling\": both hold, and the samples of the two \
+             sides allow that nothing differs, as nobody saw what was between them: probes begin with the \
+             command, so that this is alike in every round. \"too few pairs\": so few could not reach it, however much they differ. \
              Fewer than {N_MIN} pairs: points only. The numbers are \
              deterministic for a seed; what was measured is not.",
             self.seed
@@ -127,6 +129,10 @@ fn told(page: &mut Page, row: &Row) {
                 percent.unwrap_or_default(),
             ),
         );
+    }
+    if let Some([low, high]) = row.by_samples {
+        let (low, high) = (signed(measure, low.value), signed(measure, high.value));
+        page.wrapped(4, 8, &format!("its samples allow {low} to {high}"));
     }
     if let Some(opinion) = row.second_opinion {
         let mut said = second(&opinion);

@@ -284,7 +284,7 @@ impl<'batch> Methods<'batch> {
             .source_window_ms()
             .map_or_else(|| (said(None), said(None)), |(a, b)| (a.to_string(), b.to_string()));
         format!(
-            "Statistics of an iteration are weighted by time; a value holds until the next point and never \
+            "Statistics of an iteration are weighted by time; a value holds from its landing until the next lands, and never \
              past the cap, and time without a value is left out and stated. Utilization is the driver's \
              mean over its own last {least} to {most} ms, which at the beginning of an iteration or a phase \
              reach back before it; of power and temperature the driver does not \

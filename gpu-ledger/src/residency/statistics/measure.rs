@@ -154,6 +154,28 @@ impl Measure {
         }
     }
 
+    /// Between which the number of an iteration's stretch lies, by its samples ([`super::bounds`]); `None` where they
+    /// do not say.
+    #[must_use]
+    pub fn range(self, stretch: &Stretch) -> Option<(i128, i128)> {
+        let low = stretch.residency_lower_gib_s?.value;
+        let high = stretch.residency_upper_gib_s?.value;
+        match self {
+            Self::Residency => Some((low, high)),
+            // 10⁻⁶ GiB·s are 2³⁰ · 10³ byte·ns.
+            Self::MemoryMean => {
+                let known = u128::from(stretch.memory.known_ms.0);
+                let mean = |of: i128| rounded(of.saturating_mul(1_000 << 30), known);
+                Some((mean(low)?, mean(high)?))
+            }
+            Self::MemoryPeak
+            | Self::UtilizationMean
+            | Self::PowerMean
+            | Self::TemperaturePeak
+            | Self::CpuMean => None,
+        }
+    }
+
     /// A number of this measure, with its digits.
     #[must_use]
     pub const fn fixed(self, value: i128) -> Fixed {

@@ -10,8 +10,8 @@
 //! May touch: nothing. May not: fill a gap, count what was not read as nothing, give a mean without its n.
 //!
 //! # How a number comes about
-//! A point's value holds until the next point, but never past the moment at which its sample is as old
-//! as the cap. What is left is *missing* time: it is in no mean and no percentile, and it is told.
+//! What a sample showed holds from its landing until that of the next, but never past the moment at which it is as
+//! old as the cap. What is left is *missing* time: it is in no mean and no percentile, and it is told.
 
 pub mod bootstrap;
 mod bounds;

@@ -303,6 +303,8 @@ pub struct IterationFold {
     people: People,
     whole: StretchFold,
     parts: Vec<StretchFold>,
+    /// The last sample that landed: before its memory was asked for, when it landed, what it showed.
+    held: Option<(BootNs, BootNs, Values)>,
     device: Bounds<()>,
     holders: Bounds<PersonId>,
     cpu_total: u64,
@@ -326,6 +328,7 @@ impl IterationFold {
             cap: settings.cap,
             whole: StretchFold::new(CLASSES_OF_WINDOW, thresholds),
             parts: vec![part; phases.list().len()],
+            held: None,
             device: Bounds::new(window, &phases),
             holders: Bounds::new(window, &phases),
             phases,
@@ -337,6 +340,14 @@ impl IterationFold {
 
     /// The next sample, before the points that it decides.
     pub fn sample(&mut self, sample: &Sample) {
+        if let Some(landed) = sample.landed_at_ns {
+            self.hold_until(landed);
+            self.held = Some((
+                sample.fields.memory.before_ns,
+                landed,
+                Values::of(sample, &mut self.people),
+            ));
+        }
         let memory = &sample.fields.memory;
         if let (Some(value), Some(_)) = (memory.known(), sample.landed_at_ns) {
             let values = BTreeMap::from([((), Some(value.used_bytes))]);
@@ -358,23 +369,25 @@ impl IterationFold {
         self.holders.push(frame, &self.phases);
     }
 
-    /// The next point, with the processors' share that was read there.
+    /// The next point: what the processors did is known of points alone.
     pub fn point(&mut self, point: &Point<'_>, cpu: CpuPoint) {
-        let next = self.window.at(point.j.saturating_add(1)).min(self.window.end());
-        let length = next.0.saturating_sub(point.t.0);
-        let usable = point.missing.is_none().then_some((point.held, point.age));
-        if let Some((Some(held), Some(age))) = usable {
-            let held_ns = self.cap.less(age).0.min(length);
-            let until = point.t.plus_ns(held_ns);
-            let values = Values::of(held, &mut self.people);
-            self.hold(&values, point.t, until);
-            if until < next {
-                self.hold(&Values::default(), until, next);
-            }
-        } else {
-            self.hold(&Values::default(), point.t, next);
-        }
         self.cpu(point, cpu);
+    }
+
+    /// What the last sample showed holds from its landing to that of the next, and never past the cap.
+    fn hold_until(&mut self, next: BootNs) {
+        let (t0, end) = (self.window.t0, self.window.end());
+        let clip = |at: BootNs| at.max(t0).min(end);
+        let Some((before, landed, values)) = self.held.take() else { return };
+        if landed > end {
+            return;
+        }
+        let over = before.plus_ns(self.cap.0).max(landed).min(next);
+        let (from, until, to) = (clip(landed), clip(over), clip(next));
+        self.hold(&values, from, until);
+        if until < to {
+            self.hold(&Values::default(), until, to);
+        }
     }
 
     fn hold(&mut self, values: &Values, from: BootNs, to: BootNs) {
@@ -410,6 +423,7 @@ impl IterationFold {
     /// All of it.
     #[must_use]
     pub fn finish(mut self) -> IterationStatistics {
+        self.hold_until(self.window.end());
         // After the last point nobody read the processors.
         let last = self.window.at(self.window.points().saturating_sub(1));
         if last < self.window.end() {

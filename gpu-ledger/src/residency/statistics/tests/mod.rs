@@ -216,9 +216,8 @@ fn the_integral_is_that_of_the_definition() {
         let window = made.statistics().window;
         let (mut sum, mut known) = (0_u128, 0_u64);
         for ms in 0..made.duration_ms {
-            let point = ms / 50 * 50;
-            // Landed by the point, and not too old a millisecond after this one.
-            let held = made.rows.iter().rev().find(|(at, _)| *at <= point);
+            // Landed by then, and not too old a millisecond later.
+            let held = made.rows.iter().rev().find(|(at, _)| *at <= ms);
             let (at, bytes) = held.unwrap();
             if ms + 1 - at < 750 {
                 sum += u128::from(bytes * MS);
