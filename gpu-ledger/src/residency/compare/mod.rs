@@ -354,7 +354,8 @@ pub fn compare(
 fn recorded_notes(admitted: &Admitted<'_>, is_one: bool) -> Vec<String> {
     let mut notes = Vec::new();
     for (side, facts) in [("A", admitted.a), ("B", admitted.b)] {
-        if !facts.harness_verified && !(is_one && side == "B") {
+        let is_told = is_one && side == "B";
+        if !facts.harness_verified && !is_told {
             notes.push(format!(
                 "UNVERIFIED HARNESS of {side}: no acceptance run passed in its surroundings"
             ));
