@@ -227,14 +227,12 @@ impl Journal {
         holders: &[(Account, u32, u64)],
         voids: &[VoidReason],
     ) {
-        let stretch = self.stretch_of((from_ms, to_ms), holders, voids);
+        let stretch = Self::stretch_of((from_ms, to_ms), holders, voids);
         self.enter(to_ms, Figures::Memory(Box::new(stretch)));
     }
 
     /// The same, not entered.
-    #[expect(clippy::unused_self, reason = "beside its siblings")]
     pub(crate) fn stretch_of(
-        &self,
         (from_ms, to_ms): (u64, u64),
         holders: &[(Account, u32, u64)],
         voids: &[VoidReason],

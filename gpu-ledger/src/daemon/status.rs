@@ -1,6 +1,5 @@
 //! How everything is: what `status` and `live` answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -18,10 +17,9 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::host::{GpuRows, Host};
 use crate::journal::store::{Reader, StoreError};
-use crate::memory::{Hours, Meter, Pace};
+use crate::memory::{Hours, Meter, Pace, Voids};
 use crate::metrics::health::{Health, JournalLack, Vitals};
 use crate::residency::moment::Length;
-use crate::residency::verdict::VoidReason;
 use crate::settlement::NamedBy;
 use crate::unit::{GpuUuid, Ms, WallUs};
 use crate::unknown::{GapCause, Observed, Unknown, UnknownReason};
@@ -116,7 +114,7 @@ pub(crate) struct MemoryStatus {
     /// Hours in the journal that are void.
     pub(crate) hours_void: Option<u64>,
     /// Why they are, each with how often.
-    pub(crate) void_reasons: Option<BTreeMap<VoidReason, u64>>,
+    pub(crate) void_reasons: Option<Voids>,
     /// Why the last pass brought none.
     pub(crate) lack: Option<UnknownReason>,
     /// The call that is under way and late.

@@ -1,15 +1,14 @@
 //! What of the GPU's memory the process behind a settlement was seen to hold: the third meter, beside what is booked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::Explained;
 use crate::journal::Entry;
 use crate::journal::entry::Figures;
-use crate::memory::{ByteMs, Held, Pace, Stretch};
+use crate::memory::{ByteMs, Held, Pace, Stretch, Voids, add_voids, voids_said};
 use crate::residency::moment::Length;
-use crate::residency::verdict::VoidReason;
 use crate::unit::{BootNs, GpuUuid, Ms, Pid, WallUs};
 
 /// Memory held, by samples.
@@ -24,7 +23,7 @@ pub struct MemoryExplained {
     /// For how long it was listed in hours that are void.
     pub void_ms: Ms,
     /// Why those are.
-    pub void_reasons: BTreeMap<VoidReason, u64>,
+    pub void_reasons: Voids,
     /// For how long it was listed, and the driver did not say with how much.
     pub unsaid_ms: Ms,
     /// From one sample to the next, as it was last sampled; null where none showed it.
@@ -52,7 +51,7 @@ struct Sought {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     sought: Vec<Sought>,
-    voids: BTreeMap<(GpuUuid, u64), BTreeMap<VoidReason, u64>>,
+    voids: BTreeMap<(GpuUuid, u64), Voids>,
 }
 
 impl Gathered {
@@ -75,16 +74,12 @@ impl Gathered {
     /// The next entry.
     pub(super) fn take(&mut self, entry: &Entry) {
         let Figures::Memory(stretch) = &entry.figures else { return };
-        let gpus: BTreeSet<&GpuUuid> = self.sought.iter().map(|one| &one.gpu).collect();
-        if !gpus.contains(&stretch.gpu) {
+        if !self.sought.iter().any(|one| one.gpu == stretch.gpu) {
             return;
         }
         if !stretch.voids.is_empty() {
             let voids = self.voids.entry((stretch.gpu.clone(), stretch.hour_ms())).or_default();
-            for (reason, count) in &stretch.voids {
-                let sum = voids.entry(*reason).or_default();
-                *sum = sum.saturating_add(*count);
-            }
+            add_voids(voids, stretch.voids.iter().copied());
         }
         for one in self.sought.iter_mut().filter(|one| one.gpu == stretch.gpu) {
             one.take(stretch);
@@ -113,28 +108,21 @@ impl Sought {
             }
             self.pace = Some(stretch.pace);
             let (held, age) = self.held.entry(stretch.hour_ms()).or_default();
-            held.memory = held.memory.plus(holding.held.memory);
-            held.known_ms = held.known_ms.saturating_add(holding.held.known_ms);
-            held.unsaid_ms = held.unsaid_ms.saturating_add(holding.held.unsaid_ms);
+            *held = held.plus(holding.held);
             *age = (*age).max(stretch.sampling.age_max);
         }
     }
 
-    fn told(self, voids: &BTreeMap<(GpuUuid, u64), BTreeMap<VoidReason, u64>>) -> MemoryExplained {
+    fn told(self, voids: &BTreeMap<(GpuUuid, u64), Voids>) -> MemoryExplained {
         let mut known = Held::default();
-        let (mut void_ms, mut reasons, mut age_max) = (0_u64, BTreeMap::new(), None);
+        let (mut void_ms, mut reasons, mut age_max) = (0_u64, Voids::new(), None);
         for (hour, (held, age)) in self.held {
             if let Some(why) = voids.get(&(self.gpu.clone(), hour)) {
                 void_ms = void_ms.saturating_add(held.listed_ms());
-                for (reason, count) in why {
-                    let sum: &mut u64 = reasons.entry(*reason).or_default();
-                    *sum = sum.saturating_add(*count);
-                }
+                add_voids(&mut reasons, why.iter().map(|(reason, count)| (*reason, *count)));
                 continue;
             }
-            known.memory = known.memory.plus(held.memory);
-            known.known_ms = known.known_ms.saturating_add(held.known_ms);
-            known.unsaid_ms = known.unsaid_ms.saturating_add(held.unsaid_ms);
+            known = known.plus(held);
             age_max = age_max.max(Some(age));
         }
         let memory: Option<ByteMs> = (known.known_ms > 0).then_some(known.memory);
@@ -172,9 +160,8 @@ impl std::fmt::Display for MemoryExplained {
         }
         write!(f, ", sampled every {period} ms: beginning and end may be off by as much")?;
         if self.void_ms > Ms::ZERO {
-            let reasons =
-                self.void_reasons.iter().map(|(reason, count)| format!("{reason} {count}"));
-            let reasons = reasons.collect::<Vec<_>>().join(", ");
+            let reasons = self.void_reasons.iter().map(|(reason, count)| (*reason, *count));
+            let reasons = voids_said(reasons);
             write!(f, "; UNKNOWN for {} in hours that are void ({reasons})", self.void_ms)?;
         }
         if self.unsaid_ms > Ms::ZERO {

@@ -1,10 +1,7 @@
 //! Hours of a GPU, counted over everything that a journal has of them: one over-age sample voids its whole hour,
 //! whichever run of the daemon took it.
 
-use std::collections::BTreeMap;
-
-use super::{HOUR_MS, Stretch};
-use crate::residency::verdict::VoidReason;
+use super::{HOUR_MS, Stretch, Voids, add_voids};
 
 /// How one GPU's hours came out.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +9,7 @@ pub struct Hours {
     /// Over, and valid as far as they were covered.
     valid: u64,
     void: u64,
-    reasons: BTreeMap<VoidReason, u64>,
+    reasons: Voids,
     /// The hour of the last stretch, whether anything voids it, and whether it is counted.
     last: Option<(u64, bool, bool)>,
 }
@@ -31,10 +28,7 @@ impl Hours {
             }
             _ => (false, false),
         };
-        for (reason, count) in &stretch.voids {
-            let sum = self.reasons.entry(*reason).or_default();
-            *sum = sum.saturating_add(*count);
-        }
+        add_voids(&mut self.reasons, stretch.voids.iter().copied());
         let is_void = was_void || !stretch.voids.is_empty();
         let is_over = stretch.to.ms() >= hour_ms.saturating_add(HOUR_MS);
         let mut is_counted = was_counted;
@@ -64,7 +58,7 @@ impl Hours {
 
     /// Why they are, each with how often.
     #[must_use]
-    pub const fn reasons(&self) -> &BTreeMap<VoidReason, u64> {
+    pub const fn reasons(&self) -> &Voids {
         &self.reasons
     }
 

@@ -1,9 +1,8 @@
 //! From samples to stretches: the fold of one GPU.
 
-use std::collections::BTreeMap;
-
 use super::{
     Beyond, ByteMs, Device, HOLDERS_MAX, Held, Holder, Holding, Pace, SLOT_MS, Sampling, Stretch,
+    Voids, add_voids,
 };
 use crate::clock::{STEP_US_MIN, Stamp};
 use crate::residency::moment::Length;
@@ -65,7 +64,7 @@ struct Filling {
     device: Device,
     holders: Vec<Holding>,
     beyond: Option<Beyond>,
-    voids: BTreeMap<VoidReason, u64>,
+    voids: Voids,
 }
 
 impl Filling {
@@ -77,13 +76,12 @@ impl Filling {
             device: Device { used: ByteMs(0), unattributed: ByteMs(0), excess: ByteMs(0) },
             holders: Vec::new(),
             beyond: None,
-            voids: BTreeMap::new(),
+            voids: Voids::new(),
         }
     }
 
     fn void(&mut self, reason: VoidReason) {
-        let count = self.voids.entry(reason).or_insert(0);
-        *count = count.saturating_add(1);
+        add_voids(&mut self.voids, [(reason, 1)]);
     }
 
     /// What holds, for `ms` more.
@@ -127,7 +125,7 @@ pub struct Meter {
     /// The last sample got over its age: the hour in which the next one lands is void as well.
     was_late: bool,
     /// Passes without a sample since the last that landed.
-    failed: BTreeMap<VoidReason, u64>,
+    failed: Voids,
     tallied: Tallied,
     done: Vec<Stretch>,
 }
@@ -143,7 +141,7 @@ impl Meter {
             filling: None,
             offset_us: 0,
             was_late: false,
-            failed: BTreeMap::new(),
+            failed: Voids::new(),
             tallied: Tallied::default(),
             done: Vec::new(),
         }
@@ -264,8 +262,7 @@ impl Meter {
         let is_gone = sample.fields.asked().any(|asked| asked.is_device_gone());
         let reason =
             if is_gone { VoidReason::DeviceLost } else { VoidReason::RequiredFieldMissing };
-        let count = self.failed.entry(reason).or_insert(0);
-        *count = count.saturating_add(1);
+        add_voids(&mut self.failed, [(reason, 1)]);
         self.tallied.failed = self.tallied.failed.saturating_add(1);
         self.tallied.lack = Some(match lack {
             Some(Status::Unknown(reason)) => reason,
@@ -286,11 +283,9 @@ impl Meter {
         if in_flight_ns.is_some_and(|flight| flight > STUCK_NS) {
             self.void(VoidReason::ProbeStuck);
         }
-        for (reason, count) in std::mem::take(&mut self.failed) {
-            if let Some(filling) = &mut self.filling {
-                let sum = filling.voids.entry(reason).or_insert(0);
-                *sum = sum.saturating_add(count);
-            }
+        let failed = std::mem::take(&mut self.failed);
+        if let Some(filling) = &mut self.filling {
+            add_voids(&mut filling.voids, failed);
         }
         self.close_stretch(false);
         self.was_late = true;

@@ -34,6 +34,7 @@ mod tests;
 pub use hours::Hours;
 pub use meter::{Meter, Seen, Tallied};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +102,24 @@ impl std::fmt::Display for ByteMs {
     }
 }
 
+/// Why hours are void, each reason with how often.
+pub type Voids = BTreeMap<VoidReason, u64>;
+
+/// Adds further reasons.
+pub fn add_voids(sum: &mut Voids, more: impl IntoIterator<Item = (VoidReason, u64)>) {
+    for (reason, count) in more {
+        let counted = sum.entry(reason).or_insert(0);
+        *counted = counted.saturating_add(count);
+    }
+}
+
+/// `age_sup_over_cap 1, device_lost 3`.
+#[must_use]
+pub fn voids_said(voids: impl IntoIterator<Item = (VoidReason, u64)>) -> String {
+    let each = voids.into_iter().map(|(reason, count)| format!("{reason} {count}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// How memory is sampled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
@@ -157,6 +176,16 @@ impl Held {
                 self.known_ms = self.known_ms.saturating_add(ms);
             }
             None => self.unsaid_ms = self.unsaid_ms.saturating_add(ms),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.plus(other.memory),
+            known_ms: self.known_ms.saturating_add(other.known_ms),
+            unsaid_ms: self.unsaid_ms.saturating_add(other.unsaid_ms),
         }
     }
 

@@ -11,9 +11,9 @@ use super::{Ledger, Whose};
 use crate::bill::LineKey;
 use crate::bill::intervals::union;
 use crate::memory::{
-    Beyond, ByteMs, Device, HOUR_MS, Held, Pace, SLOT_MS, Sampling, Stretch, hour_of,
+    Beyond, ByteMs, Device, HOUR_MS, Held, Pace, SLOT_MS, Sampling, Stretch, Voids, add_voids,
+    hour_of,
 };
-use crate::residency::verdict::VoidReason;
 use crate::unit::{BootNs, Ms, Pid, Span};
 
 /// Who held memory, with names as numbers.
@@ -33,7 +33,6 @@ struct Taken {
     sampling: Sampling,
     device: Device,
     beyond: Option<Beyond>,
-    voids: Vec<(VoidReason, u64)>,
     holders: Vec<(u32, Held)>,
 }
 
@@ -49,7 +48,7 @@ pub(super) struct Memories {
     taken: Vec<Taken>,
     holders: Names<MemoryHolder>,
     /// Hours of a GPU that anything voids, and why, each with how often.
-    void_hours: BTreeMap<(u32, u64), BTreeMap<VoidReason, u64>>,
+    void_hours: BTreeMap<(u32, u64), Voids>,
 }
 
 /// What of one line is known of one GPU's memory, and the size of what is not.
@@ -78,9 +77,7 @@ impl MemoryOf {
     }
 
     pub(in crate::bill) fn add(&mut self, other: Self) {
-        self.held.memory = self.held.memory.plus(other.held.memory);
-        self.held.known_ms = self.held.known_ms.saturating_add(other.held.known_ms);
-        self.held.unsaid_ms = self.held.unsaid_ms.saturating_add(other.held.unsaid_ms);
+        self.held = self.held.plus(other.held);
         self.void_ms = self.void_ms.saturating_add(other.void_ms);
         self.cut_ms = self.cut_ms.saturating_add(other.cut_ms);
     }
@@ -110,7 +107,7 @@ pub struct CutMemory {
     /// Hours that are.
     pub void_hours: u64,
     /// Why, each with how often.
-    pub voids: BTreeMap<VoidReason, u64>,
+    pub voids: Voids,
     /// Within the period, of stretches that it cuts.
     pub cut: Ms,
     /// The end of the period, which is not entered yet.
@@ -157,15 +154,11 @@ impl Ledger {
             sampling: stretch.sampling,
             device: stretch.device,
             beyond: stretch.beyond,
-            voids: stretch.voids.clone(),
             holders,
         };
-        if !taken.voids.is_empty() {
+        if !stretch.voids.is_empty() {
             let reasons = self.memories.void_hours.entry(taken.hour()).or_default();
-            for (reason, count) in &taken.voids {
-                let sum = reasons.entry(*reason).or_insert(0);
-                *sum = sum.saturating_add(*count);
-            }
+            add_voids(reasons, stretch.voids.iter().copied());
         }
         self.memories.taken.push(taken);
     }
@@ -249,10 +242,7 @@ impl Ledger {
         }
         // What voids an hour may lie outside the period.
         let why = void_hours.iter().filter_map(|hour| self.memories.void_hours.get(&(gpu, *hour)));
-        for (reason, count) in why.flatten() {
-            let sum = cut.voids.entry(*reason).or_insert(0);
-            *sum = sum.saturating_add(*count);
-        }
+        add_voids(&mut cut.voids, why.flatten().map(|(reason, count)| (*reason, *count)));
         cut.void_hours = u64::try_from(void_hours.len()).unwrap_or(u64::MAX);
         self.sizes(&mut cut, period, (known, void, in_part), of_gpu().map(|one| one.span));
         cut
@@ -287,8 +277,5 @@ fn add_beyond(sum: &mut Option<Beyond>, more: Option<Beyond>) {
     let Some(more) = more else { return };
     let beyond = sum.get_or_insert(Beyond { holders: 0, held: Held::default() });
     beyond.holders = beyond.holders.max(more.holders);
-    let held = &mut beyond.held;
-    held.memory = held.memory.plus(more.held.memory);
-    held.known_ms = held.known_ms.saturating_add(more.held.known_ms);
-    held.unsaid_ms = held.unsaid_ms.saturating_add(more.held.unsaid_ms);
+    beyond.held = beyond.held.plus(more.held);
 }

@@ -167,8 +167,8 @@ impl Ledger {
         self.sights.as_of_ms()
     }
 
-    /// The latest moment at which any entry taken was made or that it tells of, in ms since 1970; `None` before the first. Later than
-    /// [`Self::as_of_ms`] where the wall clock was set back since.
+    /// The latest moment at which any entry taken was made or that it tells of, in ms since 1970; `None` before the
+    /// first. Later than [`Self::as_of_ms`] where the wall clock was set back since.
     #[must_use]
     pub const fn latest_ms(&self) -> Option<u64> {
         self.sights.latest_ms()

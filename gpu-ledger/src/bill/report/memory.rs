@@ -6,7 +6,7 @@ use super::UNATTRIBUTED;
 use super::coverage::moment;
 use crate::bill::ledger::{Cut, CutGpu, CutMemory, MemoryOf};
 use crate::bill::{BillError, By, LineKey};
-use crate::memory::{ByteMs, Device, HOUR_MS, SLOT_MS, hour_of};
+use crate::memory::{ByteMs, Device, HOUR_MS, SLOT_MS, hour_of, voids_said};
 use crate::residency::moment::Length;
 use crate::residency::verdict::VoidReason;
 use crate::settlement::NamedBy;
@@ -145,8 +145,7 @@ impl MemoryGpu {
     /// `age_sup_over_cap 1, device_lost 3`.
     #[must_use]
     pub fn void_reasons(&self) -> String {
-        let reasons = self.voids.iter().map(|void| format!("{} {}", void.reason, void.count));
-        reasons.collect::<Vec<_>>().join(", ")
+        voids_said(self.voids.iter().map(|void| (void.reason, void.count)))
     }
 }
 

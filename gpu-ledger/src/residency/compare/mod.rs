@@ -304,7 +304,8 @@ pub fn compare(
     worst: Extremes,
 ) -> Result<Comparison, Refusal> {
     let paired = pair(a, b, options.across)?;
-    let mut rows: Vec<Row> = scopes(&paired.pairs)
+    let scopes = scopes(&paired.pairs);
+    let mut rows: Vec<Row> = scopes
         .iter()
         .flat_map(|scope| {
             Measure::ALL.map(|measure| row(scope, measure, &paired.pairs, options.seed))
@@ -314,7 +315,6 @@ pub fn compare(
     correct(&mut rows);
     let mut notes = recorded_notes(admitted, options.within.is_some());
     notes.extend(noted('A', a).chain(noted('B', b)));
-    let scopes = scopes(&paired.pairs);
     notes.extend(unpaired_phases('A', a, &scopes));
     notes.extend(unpaired_phases('B', b, &scopes));
     Ok(Comparison {

@@ -147,8 +147,7 @@ pub(super) fn seen(batch: &Path) -> Option<(MarksSeen, File)> {
     Some((MarksSeen { bytes: length, sha256: sha256(&bytes) }, file))
 }
 
-/// What is wrong with the phases of a batch whose windows saw these when they ended, in their order, each with
-/// when that was.
+/// What is wrong with the phases of a batch whose windows saw these when they ended, in their order.
 pub(super) fn differs(bytes: &[u8], windows: &[&MarksSeen]) -> Option<&'static str> {
     let mut hasher = Sha256::new();
     let mut read = 0;

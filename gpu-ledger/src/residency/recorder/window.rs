@@ -96,10 +96,8 @@ pub async fn run(
     // Before any sample can land: the window lies between two readings of the clocks.
     window.anchor();
     window.cost();
-    for (place, uuid) in uuids.into_iter().enumerate() {
-        if let Some(lane) = window.lanes.get(place) {
-            lane.probe(plan, library, uuid, (place, window.sender.clone()))?;
-        }
+    for (place, (lane, uuid)) in window.lanes.iter().zip(uuids).enumerate() {
+        lane.probe(plan, library, uuid, (place, window.sender.clone()))?;
     }
     window.watch(progress).await?;
     let interrupted = window.interrupted;

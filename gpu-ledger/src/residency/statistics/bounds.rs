@@ -71,10 +71,8 @@ impl<Id: Ord + Copy> Bounds<Id> {
         if let Some(current) = self.current.take() {
             let previous = self.previous.take();
             let around: Vec<&Frame<Id>> = previous.iter().chain([&current, &next]).collect();
-            let pieces = self.pieces(current.before, current.after, &around, phases);
-            self.add(pieces);
-            let pieces = self.pieces(current.after, next.before, &[&current, &next], phases);
-            self.add(pieces);
+            self.add(current.before, current.after, &around, phases);
+            self.add(current.after, next.before, &[&current, &next], phases);
             if next.after > self.window.t0 && current.before < self.window.end() {
                 let gap = Length(next.after.0.saturating_sub(current.before.0));
                 self.gap_max = self.gap_max.max(gap);
@@ -90,33 +88,25 @@ impl<Id: Ord + Copy> Bounds<Id> {
         if let Some(current) = self.current.take() {
             let previous = self.previous.take();
             let around: Vec<&Frame<Id>> = previous.iter().chain([&current]).collect();
-            let pieces = self.pieces(current.before, current.after, &around, phases);
-            self.add(pieces);
+            self.add(current.before, current.after, &around, phases);
             let end = self.window.end();
-            let pieces = self.pieces(current.after, end, &[&current], phases);
-            self.add(pieces);
+            self.add(current.after, end, &[&current], phases);
             open = Length(end.0.saturating_sub(current.after.max(self.window.t0).0));
         }
         Bounded { whole: self.whole, parts: self.parts, gap_max: self.gap_max, open }
     }
 
-    /// What `[from, to)` adds, by holder: into which phase, and how much of it.
-    fn pieces(
-        &self,
-        from: BootNs,
-        to: BootNs,
-        frames: &[&Frame<Id>],
-        phases: &Phases,
-    ) -> Vec<Piece<Id>> {
+    /// Adds `[from, to)`, for which what these frames show counts, to the window and its phases.
+    fn add(&mut self, from: BootNs, to: BootNs, frames: &[&Frame<Id>], phases: &Phases) {
         let (from, to) = (from.max(self.window.t0), to.min(self.window.end()));
         if from >= to {
-            return Vec::new();
+            return;
         }
         let ids: BTreeSet<Id> =
             frames.iter().flat_map(|frame| frame.values.keys().copied()).collect();
         let cut: Vec<(usize, u64)> = phases.cut(from, to).collect();
         let ns = to.0.saturating_sub(from.0);
-        let of = |id: Id| {
+        for id in ids {
             let values =
                 frames.iter().map(|frame| frame.values.get(&id).copied().unwrap_or(Some(0)));
             let values: Option<Vec<u64>> = values.collect();
@@ -124,29 +114,14 @@ impl<Id: Ord + Copy> Bounds<Id> {
                 let (least, most) = (values.iter().min()?, values.iter().max()?);
                 Some((u128::from(*least), u128::from(*most)))
             });
-            Piece { id, range, ns, cut: cut.clone() }
-        };
-        ids.into_iter().map(of).collect()
-    }
-
-    fn add(&mut self, pieces: Vec<Piece<Id>>) {
-        for Piece { id, range, ns, cut } in pieces {
             self.whole.add(id, range, ns);
-            for (index, ns) in cut {
-                if let Some(part) = self.parts.get_mut(index) {
-                    part.add(id, range, ns);
+            for (index, ns) in &cut {
+                if let Some(part) = self.parts.get_mut(*index) {
+                    part.add(id, range, *ns);
                 }
             }
         }
     }
-}
-
-/// What a stretch of time adds to one holder.
-struct Piece<Id> {
-    id: Id,
-    range: Range,
-    ns: u64,
-    cut: Vec<(usize, u64)>,
 }
 
 /// All ranges of a window.
@@ -233,7 +208,6 @@ mod tests {
             let (mut at, mut frames, mut truth) = (1_000_u64, Vec::new(), 0_u128);
             let mut last: Option<(u64, u64)> = None;
             for (gap, value, when, bracket) in steps {
-                let begin = at;
                 at += gap;
                 // Read at `at`, somewhere in its bracket.
                 let before = at - (bracket % gap.max(1));
@@ -242,7 +216,6 @@ mod tests {
                     truth += u128::from(old) * u128::from(turn - read_at);
                     truth += u128::from(value) * u128::from(at - turn);
                 }
-                let _ = begin;
                 frames.push(frame(before, at, &[(1, Some(value))]));
                 last = Some((at, value));
             }

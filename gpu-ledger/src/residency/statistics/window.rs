@@ -340,38 +340,39 @@ impl IterationFold {
 
     /// The next sample, before the points that it decides.
     pub fn sample(&mut self, sample: &Sample) {
-        if let Some(landed) = sample.landed_at_ns {
-            self.hold_until(landed);
-            self.held = Some((
-                sample.fields.memory.before_ns,
-                landed,
-                Values::of(sample, &mut self.people),
-            ));
-        }
         let memory = &sample.fields.memory;
+        let shown = Values::of(sample, &mut self.people);
+        if let Some(list) = sample.fields.processes.as_ref().filter(|list| list.known().is_some()) {
+            // Several rows may be one holder's.
+            let mut values: BTreeMap<PersonId, Option<u64>> = BTreeMap::new();
+            for (id, bytes) in &shown.processes {
+                let sum = values.entry(*id).or_insert(Some(0));
+                *sum = sum.zip(*bytes).and_then(|(sum, more)| sum.checked_add(more));
+            }
+            let frame = Frame { before: list.before_ns, after: list.after_ns, values };
+            self.holders.push(frame, &self.phases);
+        }
         if let (Some(value), Some(_)) = (memory.known(), sample.landed_at_ns) {
             let values = BTreeMap::from([((), Some(value.used_bytes))]);
             let frame = Frame { before: memory.before_ns, after: memory.after_ns, values };
             self.device.push(frame, &self.phases);
         }
-        let Some(list) = &sample.fields.processes else { return };
-        let Some(listed) = list.known() else { return };
-        let mut values: BTreeMap<PersonId, Option<u64>> = BTreeMap::new();
-        for one in listed {
-            let id = self.people.holder(one.pid, list.after_ns);
-            let bytes = values.entry(id).or_insert(Some(0));
-            *bytes = match (*bytes, one.memory_bytes) {
-                (Some(sum), Some(more)) => sum.checked_add(more),
-                _ => None,
-            };
+        if let Some(landed) = sample.landed_at_ns {
+            self.hold_until(landed);
+            self.held = Some((memory.before_ns, landed, shown));
         }
-        let frame = Frame { before: list.before_ns, after: list.after_ns, values };
-        self.holders.push(frame, &self.phases);
     }
 
-    /// The next point: what the processors did is known of points alone.
+    /// The next point: what the processors did is known of points alone. The share at a point is that of the time
+    /// since the one before it. Before the first there is none, whatever was read there.
     pub fn point(&mut self, point: &Point<'_>, cpu: CpuPoint) {
-        self.cpu(point, cpu);
+        self.cpu_total = self.cpu_total.saturating_add(1);
+        let Some(before) = point.j.checked_sub(1) else { return };
+        let value = cpu.centipercent.and_then(|share| i64::try_from(share).ok());
+        if value.is_some() {
+            self.cpu_aggregated = self.cpu_aggregated.saturating_add(1);
+        }
+        self.hold_cpu(value, self.window.at(before), point.t);
     }
 
     /// What the last sample showed holds from its landing to that of the next, and never past the cap.
@@ -397,18 +398,6 @@ impl IterationFold {
                 part.hold(values, ns);
             }
         }
-    }
-
-    /// The share at a point is that of the time since the one before it. Before the first there is none,
-    /// whatever was read there.
-    fn cpu(&mut self, point: &Point<'_>, cpu: CpuPoint) {
-        self.cpu_total = self.cpu_total.saturating_add(1);
-        let Some(before) = point.j.checked_sub(1) else { return };
-        let value = cpu.centipercent.and_then(|share| i64::try_from(share).ok());
-        if value.is_some() {
-            self.cpu_aggregated = self.cpu_aggregated.saturating_add(1);
-        }
-        self.hold_cpu(value, self.window.at(before), point.t);
     }
 
     fn hold_cpu(&mut self, value: Option<i64>, from: BootNs, to: BootNs) {

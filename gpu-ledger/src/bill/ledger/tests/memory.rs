@@ -240,7 +240,7 @@ fn a_clock_that_was_set_back_cuts_nothing_of_all() {
     // An entry that was made after the step tells of before it.
     let mut late = watched();
     late.mark(SLOT_MS, 1);
-    let stretch = late.stretch_of((4 * SLOT_MS, 5 * SLOT_MS), &held, &[]);
+    let stretch = Journal::stretch_of((4 * SLOT_MS, 5 * SLOT_MS), &held, &[]);
     late.enter(SLOT_MS + 1, crate::journal::Figures::Memory(Box::new(stretch)));
     late.mark(SLOT_MS + 2, 1);
     let late_ledger = super::ledger(&late);
