@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::spread::Spread;
 use super::tally::Figures;
 use super::verdict::{Backend, or_unknown};
-use crate::escape::escape;
+use crate::escape::{escape, printable};
 use crate::unit::GpuUuid;
 
 /// Who and what a batch was recorded with. `None` is what the recorder could not read.
@@ -56,6 +56,14 @@ pub struct BatchFacts {
     pub iterations_planned: u64,
     /// The SHA-256 of its `SHA256SUMS`.
     pub fingerprint: Option<String>,
+}
+
+impl BatchFacts {
+    /// The command, safe to print whatever the file says; `None`: there was none.
+    #[must_use]
+    pub fn command_said(&self) -> Option<String> {
+        self.command.as_ref().map(|command| printable(command.as_bytes()).to_string())
+    }
 }
 
 /// What probing itself took, the worst of all iterations.

@@ -5,7 +5,14 @@ use super::settings::{AgeGate, Settings};
 use super::verdict::{BackendReason, Verdict, Void, VoidReason, or_unknown};
 
 /// What makes a harness verified; stands wherever one is called unverified.
-pub const VERIFIES: &str = "`gpu-ledger residency record --out DIR --acceptance` with the same settings on this machine verifies it";
+pub const VERIFIES: &str = "`gpu-ledger residency record --out DIR --acceptance` with the same settings on this \
+                             machine verifies it";
+
+/// That nobody has shown this recorder to keep its deadlines where the batch was made, and what would.
+#[must_use]
+pub fn unverified_said() -> String {
+    format!("UNVERIFIED HARNESS: no acceptance run passed in these surroundings; {VERIFIES}")
+}
 
 /// A sentence for each reason of a verdict: the word, what it means, what to do. And one of a probe that never
 /// came back, which may be no reason.

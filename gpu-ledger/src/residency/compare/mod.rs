@@ -37,7 +37,7 @@ use super::statistics::bootstrap::{DRAWS, Interval, Method, SEED, interval};
 use super::statistics::fixed::{Fixed, rounded};
 use super::statistics::measure::{Family, Measure};
 use super::statistics::window::{IterationStatistics, PhaseStretch, Stretch};
-use crate::escape::{escape, printable};
+use crate::escape::escape;
 use pairs::{Pair, pair};
 use wilcoxon::signed_rank;
 
@@ -362,10 +362,7 @@ fn recorded_notes(admitted: &Admitted<'_>, is_one: bool) -> Vec<String> {
         }
     }
     if admitted.a.command != admitted.b.command {
-        let typed = |facts: &BatchFacts| {
-            let command = facts.command.as_deref().unwrap_or("none");
-            printable(command.as_bytes()).to_string()
-        };
+        let typed = |facts: &BatchFacts| facts.command_said().unwrap_or_else(|| "none".to_owned());
         let (a, b) = (typed(admitted.a), typed(admitted.b));
         notes.push(format!("they ran different commands: A {a}; B {b}"));
     }

@@ -23,7 +23,7 @@ use super::statistics::bootstrap::{DRAWS, N_MIN};
 use super::statistics::{Sound, VoidBatch};
 use super::tally::Figures;
 use super::verdict::{Verdict, or_unknown};
-use crate::escape::{escape, printable};
+use crate::escape::escape;
 
 /// What the paragraph is filled with.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl<'batch> Methods<'batch> {
             ("duty cycle", percent_of_ppm(worst.cost.probe_duty_cycle_ppm)),
             ("own CPU", format!("{} of a core", percent_of_ppm(worst.cost.recorder_cpu_ppm))),
             ("harness", if facts.harness_verified { "verified" } else { "unverified" }.to_owned()),
-            ("command", facts.command.as_deref().map_or_else(|| "none".to_owned(), typed)),
+            ("command", facts.command_said().unwrap_or_else(|| "none".to_owned())),
             ("configs", labelled(self.windows, |labels| labels.config.as_deref())),
             ("contexts", labelled(self.windows, |labels| labels.context.as_deref())),
             ("rounds", labelled(self.windows, |labels| labels.round.as_deref())),
@@ -194,10 +194,9 @@ impl<'batch> Methods<'batch> {
 
     /// What was recorded: the command, the labels of its iterations, the phases.
     fn of(&self) -> String {
-        let mut sentences = vec![match &self.facts.command {
+        let mut sentences = vec![match self.facts.command_said() {
             Some(command) => format!(
-                "It was recorded while this command ran, once in each iteration: {}.",
-                typed(command)
+                "It was recorded while this command ran, once in each iteration: {command}."
             ),
             None => "No command was run for it.".to_owned(),
         }];
@@ -305,11 +304,6 @@ impl<'batch> Methods<'batch> {
 /// A stranger's text, safe to print.
 fn shown(text: &str) -> String {
     escape(text.as_bytes()).to_string()
-}
-
-/// The command, which was made safe when it was written down.
-fn typed(command: &str) -> String {
-    printable(command.as_bytes()).to_string()
 }
 
 /// One of the labels of an iteration.

@@ -5,7 +5,7 @@ use super::axis::Quantity;
 use super::sheet::Sheet;
 use crate::residency::claims::Claims;
 use crate::residency::facts::{Extremes, in_flight_said, iterations_said};
-use crate::residency::reasons::VERIFIES;
+use crate::residency::reasons::unverified_said;
 use crate::residency::settings::AgeGate;
 use crate::residency::verdict::or_unknown;
 
@@ -44,10 +44,7 @@ pub(super) fn draw(sheet: &mut Sheet, picture: &Picture<'_>) {
         sheet.line("s loud", &format!("At the end {}.", in_flight_said(flight)));
     }
     if !facts.harness_verified {
-        let words = format!(
-            "UNVERIFIED HARNESS: no acceptance run passed in these surroundings; {VERIFIES}."
-        );
-        sheet.line("s", &words);
+        sheet.line("s", &format!("{}.", unverified_said()));
     }
     sheet.line("s", &claims(picture, &worst));
 }

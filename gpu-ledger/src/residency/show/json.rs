@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Detail, Shown};
+use super::Shown;
 use crate::residency::claims::Claims;
 use crate::residency::events::Labels;
 use crate::residency::facts::{BatchFacts, Cost};
@@ -62,11 +62,7 @@ impl<'batch> Shown<'batch> {
     #[must_use]
     pub fn json(&self) -> ShownJson<'batch> {
         let BatchFacts { batch_id, created_wall, version, gpu_uuid, gpu_name, .. } = self.facts;
-        let wanted = |number: u64| match self.detail {
-            Detail::Iteration(wanted) => wanted == number,
-            Detail::Brief | Detail::All => true,
-        };
-        let iterations = self.iterations.iter().filter(|one| wanted(one.number));
+        let iterations = self.iterations.iter().filter(|one| self.detail.is_of(one.number));
         ShownJson {
             format: FORMAT,
             version: 1,

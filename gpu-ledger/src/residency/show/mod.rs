@@ -20,14 +20,14 @@ use super::facts::{
     programs_said, said, watts,
 };
 use super::pages::Page;
-use super::reasons::{VERIFIES, explained};
+use super::reasons::{explained, unverified_said};
 use super::statistics::bootstrap::{DRAWS, N_MIN, interval};
 use super::statistics::measure::Measure;
 use super::statistics::reasons;
 use super::statistics::window::IterationStatistics;
 use super::tally::Figures;
 use super::verdict::{DataVerdict, Verdict, VerdictLine, or_unknown};
-use crate::escape::{escape, printable};
+use crate::escape::escape;
 
 /// One iteration of the page.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,16 @@ pub enum Detail {
     All,
     /// Everything of the iteration with this number.
     Iteration(u64),
+}
+
+impl Detail {
+    /// Whether an iteration is asked for.
+    const fn is_of(self, number: u64) -> bool {
+        match self {
+            Self::Brief | Self::All => true,
+            Self::Iteration(asked) => asked == number,
+        }
+    }
 }
 
 /// So many iterations have a line in a brief page.
@@ -100,18 +110,16 @@ impl Shown<'_> {
     }
 
     fn statistics(&self, page: &mut Page) {
-        let of_each = self.iterations.iter().filter_map(|one| Some((one, one.statistics?)));
+        let asked = self.iterations.iter().filter(|one| self.detail.is_of(one.number));
+        let of_each = asked.filter_map(|one| Some((one, one.statistics?)));
         match (self.detail, self.iterations) {
             (Detail::Brief, [_]) => {
                 of_each.for_each(|(one, statistics)| brief::iteration(page, one, statistics));
             }
             (Detail::Brief, _) => {}
-            (Detail::All, _) => {
+            (Detail::All | Detail::Iteration(_), _) => {
                 of_each.for_each(|(one, statistics)| stretch::iteration(page, one, statistics));
             }
-            (Detail::Iteration(number), _) => of_each
-                .filter(|(one, _)| one.number == number)
-                .for_each(|(one, statistics)| stretch::iteration(page, one, statistics)),
         }
         if !matches!(self.detail, Detail::Iteration(_)) {
             self.over_iterations(page);
@@ -165,15 +173,13 @@ impl Shown<'_> {
         let harness = if facts.harness_verified {
             "verified by an acceptance run".to_owned()
         } else {
-            format!(
-                "UNVERIFIED HARNESS: no acceptance run passed in these surroundings; {VERIFIES}"
-            )
+            unverified_said()
         };
         page.fact("harness", &harness);
         let clock = said(facts.clock_sync.as_deref());
         page.fact("clock", &format!("CLOCK_BOOTTIME; wall clock: {clock}"));
-        if let Some(command) = &facts.command {
-            page.fact("command", &printable(command.as_bytes()).to_string());
+        if let Some(command) = facts.command_said() {
+            page.fact("command", &command);
         }
         let recorded = u64::try_from(self.iterations.len()).unwrap_or(u64::MAX);
         page.fact("iterations", &iterations_said(recorded, facts.iterations_planned));
@@ -234,17 +240,14 @@ impl Shown<'_> {
 
     /// The iterations that have a line, and how many have none.
     fn windows_shown(&self) -> (Vec<&Iteration<'_>>, usize) {
-        let all = self.iterations;
-        match self.detail {
-            Detail::All => (all.iter().collect(), 0),
-            Detail::Iteration(number) => {
-                (all.iter().filter(|one| one.number == number).collect(), 0)
-            }
-            Detail::Brief => (
-                all.iter().take(ITERATIONS_SHOWN).collect(),
-                all.len().saturating_sub(ITERATIONS_SHOWN),
-            ),
+        let asked = self.iterations.iter().filter(|one| self.detail.is_of(one.number));
+        let mut shown: Vec<&Iteration<'_>> = asked.collect();
+        let asked = shown.len();
+        if self.detail == Detail::Brief {
+            shown.truncate(ITERATIONS_SHOWN);
         }
+        let rest = asked.saturating_sub(shown.len());
+        (shown, rest)
     }
 
     /// One number per iteration, with how sure one may be of their mean; configs and contexts each by themselves.
