@@ -9,10 +9,12 @@ use super::canon::{
     CanonError, Canonical, Reader, Writer, canonical_record, canonical_word, no_such,
 };
 use super::entry::{
-    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge,
-    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
-    NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
+    CoverageEdge, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence,
+    KeyChange, Mark, Moment, NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, Provenance,
+    SettlementEvidence, SettlementFigures,
 };
+use crate::accounting::reading::ModeAround;
 use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
 use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
@@ -125,7 +127,10 @@ canonical_record! {
         cgroups, ended,
     }
     NamelessEvidence { gap, candidates }
-    SettlementEvidence { host, driver, row, seen, identity, nameless }
+    ModeAround { before, after }
+    Provenance { library, mode, rules, agent }
+    KeyChange { key, previous, signature }
+    ClosedPeriod { name, from, to, zone, through, tree, by, share, prices, documents, version }
     OpenEvidence { row, identity }
     AgentFacts { version, object, kernel }
     Length { 0 }
@@ -171,6 +176,7 @@ macro_rules! canonical_record_with_absent {
 canonical_record_with_absent! {
     OpenFigures { kind, gpu, pid, start, first_seen, account, program, uid, basis, labels; memory }
     GpuMark { gpu, last_good, dead_rows; doubted_since }
+    SettlementEvidence { host, driver, row, seen, identity, nameless; provenance }
     ArgvEvidence { commitment, captured_length, true_length, state; mode }
 }
 
@@ -342,6 +348,8 @@ impl Canonical for Figures {
             Self::Coverage(figures) => figures.put(writer),
             Self::Mark(figures) => figures.put(writer),
             Self::Memory(figures) => figures.put(writer),
+            Self::Key(figures) => figures.put(writer),
+            Self::Closed(figures) => figures.put(writer),
         });
     }
 
@@ -358,6 +366,8 @@ impl Canonical for Figures {
             b"coverage" => CoverageEdge::take(reader).map(Self::Coverage),
             b"mark" => Mark::take(reader).map(Self::Mark),
             b"memory" => Stretch::take(reader).map(|stretch| Self::Memory(Box::new(stretch))),
+            b"key" => KeyChange::take(reader).map(|change| Self::Key(Box::new(change))),
+            b"closed" => ClosedPeriod::take(reader).map(|closed| Self::Closed(Box::new(closed))),
             word => Err(no_such("kind of entry", word)),
         })
     }
