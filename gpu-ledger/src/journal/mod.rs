@@ -32,6 +32,22 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// What stands before the first entry.
     pub const NONE: Self = Self([0; 32]);
+
+    /// Of 64 hex digits, as it is printed.
+    #[must_use]
+    pub fn of_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 64
+            || digits.iter().any(|digit| !matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
 }
 
 impl fmt::Display for Digest {
