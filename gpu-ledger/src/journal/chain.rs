@@ -237,7 +237,12 @@ impl Recovered {
                 (self.began, self.ended_in_order) = (Some(entry.at), false);
             }
             Figures::Coverage(CoverageEdge::Ended { .. }) => self.ended_in_order = true,
-            Figures::Conflict(_) | Figures::Gap(_) | Figures::Epoch(_) | Figures::Memory(_) => {}
+            Figures::Conflict(_)
+            | Figures::Gap(_)
+            | Figures::Epoch(_)
+            | Figures::Memory(_)
+            | Figures::Key(_)
+            | Figures::Closed(_) => {}
         }
         // That the disk is full is entered out of turn: what was learnt before it may still wait, and is lost
         // with the agent.
