@@ -15,9 +15,11 @@ pub mod draft;
 pub mod entry;
 mod forms;
 pub mod keeping;
+pub mod note;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 
 pub use chain::{ChainError, Head, Recovered};
 pub use commitment::CommitmentKey;
