@@ -9,7 +9,7 @@ use crate::bill::report::{Head, Outside, Proven, Reading, Through};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, Tree, archives_of};
 use crate::unit::Span;
 
 /// The journal of one state directory.
@@ -39,19 +39,7 @@ impl JournalFiles {
     }
 
     fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
-        let mut archives = Vec::new();
-        let mut missing = journal.base();
-        let candidates = if missing > 0 { archives_in(dir)? } else { Vec::new() };
-        // Backwards from the journal: each must end where the next begins.
-        while let Some(found) = candidates.iter().find(|one| missing > 0 && one.last == missing) {
-            let archive = Reader::open_file(&found.path)?;
-            if archive.journal() != journal.journal() || archive.base() >= missing {
-                break;
-            }
-            missing = archive.base();
-            archives.push(archive);
-        }
-        archives.reverse();
+        let (archives, missing) = archives_of(dir.path(), journal.journal(), journal.base())?;
         Ok(Self { journal, archives, missing, witnessed: None })
     }
 
@@ -66,6 +54,14 @@ impl JournalFiles {
             archive.period(from_ms, to_ms, &mut *take)?;
         }
         self.journal.period(from_ms, to_ms, take)
+    }
+
+    /// The Merkle tree over all entries, as of now.
+    ///
+    /// # Errors
+    /// Those of the database; [`StoreError::TreeUnknown`].
+    pub fn tree(&self) -> Result<Tree<'_>, StoreError> {
+        self.journal.tree(&self.archives)
     }
 
     /// Number of the last entry that was archived and is not here.

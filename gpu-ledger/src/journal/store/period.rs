@@ -6,7 +6,7 @@ use super::database::Database;
 use super::error::StoreError;
 use super::reader::Reader;
 use super::segment::{End, Growing, Reach, Segment, meet};
-use crate::journal::chain::Recovered;
+use crate::journal::chain::{Kept, Recovered};
 use crate::journal::entry::Entry;
 
 /// What a reading of a period ended with.
@@ -50,7 +50,7 @@ impl Reader {
     ) -> Result<PeriodRead, StoreError> {
         self.at_one_moment(|witness| {
             let segments = self.database.segments()?;
-            let tail = Tail::read(&self.database, segments.last())?;
+            let tail = Tail::read(&self.database, segments.last(), &mut |_| Ok(()))?;
             let has_end = self.is_in_place() && tail.end.head.seq > 0;
             let witnessed = has_end.then_some(witness.is_some());
             self.meet_witness(&tail.end, witness)?;
@@ -82,12 +82,20 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn read(database: &Database, last: Option<&Segment>) -> Result<Self, StoreError> {
+    /// `keep` is given what is kept of each entry, proven.
+    pub(super) fn read(
+        database: &Database,
+        last: Option<&Segment>,
+        keep: &mut dyn FnMut(Kept<'_>) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
         let mut end = database.recovered(last)?;
         let last_mark = last.and_then(|segment| segment.last_mark);
         let mut growing = Growing::after(end.head.seq, end.head.hash, last_mark);
         let mut entries = Vec::new();
-        database.follow(&mut end, u64::MAX, &mut |entry| {
+        let first = end.head.seq.saturating_add(1);
+        database.raw((first, u64::MAX), &mut |kept| {
+            let entry = end.follow(kept).map_err(|error| database.broken(&error))?;
+            keep(kept)?;
             let named = database.named(&entry)?;
             growing.add(&entry, named.as_ref());
             entries.push(entry);
