@@ -9,12 +9,17 @@ use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::journal::store::{Extent, Files, PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::journal::tree::Frontier;
 use crate::unit::{Span, WallUs};
+
+/// Entries that are hashed for a bill at most.
+const LEAVES_MAX: u64 = 1 << 16;
 
 /// The journal of one state directory.
 #[derive(Debug)]
 pub struct JournalFiles {
+    dir: StateDir,
     journal: Reader,
     /// Archives, oldest first, each continued by the next and the last one by the journal.
     archives: Vec<Reader>,
@@ -52,7 +57,7 @@ impl JournalFiles {
             archives.push(archive);
         }
         archives.reverse();
-        Ok(Self { journal, archives, missing, witnessed: None })
+        Ok(Self { dir: dir.clone(), journal, archives, missing, witnessed: None })
     }
 
     /// Gives `take` every entry that bears on the period, as [`Reader::period_within`] does: worth nothing before
@@ -102,9 +107,25 @@ impl JournalFiles {
     }
 
     /// Root of the tree over the entries up to this one.
-    #[expect(clippy::unused_self, reason = "the store tells it once it keeps the tree")]
-    pub(crate) fn tree(&self, _size: u64) -> Tree {
-        Tree::Unknown("this version does not compute it")
+    pub(crate) fn tree(&self, size: u64) -> Tree {
+        if size > LEAVES_MAX {
+            return Tree::Unknown("the journal is too long to hash it for every bill");
+        }
+        // A figure is not worth less for it.
+        self.tree_of_all(size).unwrap_or(Tree::Unknown("the entries cannot be read"))
+    }
+
+    /// The same, of however many entries.
+    pub(crate) fn tree_of_all(&self, size: u64) -> Result<Tree, StoreError> {
+        if self.missing > 0 {
+            return Ok(Tree::Unknown("entries were archived, and the archive is not here"));
+        }
+        let mut leaves = Frontier::default();
+        for reader in self.archives.iter().chain([&self.journal]) {
+            reader.leaves(size, &mut leaves)?;
+        }
+        let root = leaves.root().filter(|_| leaves.end() == size);
+        Ok(root.map_or(Tree::Unknown("the journal ends before"), Tree::Root))
     }
 
     fn head(&self, end: &Recovered) -> Head {
@@ -206,6 +227,11 @@ impl Source for JournalFiles {
 
     fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {
         Ok(self.last_learnt_by(moment)?)
+    }
+
+    fn file(&mut self, digest: Digest) -> anyhow::Result<Option<Vec<u8>>> {
+        let files = Files::of_reader(&self.dir)?;
+        Ok(files.map(|files| files.read(digest)).transpose()?.flatten())
     }
 
     fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use self::memory::Memories;
 use self::names::{Map, Names};
 use self::sight::Sights;
-use super::{BillError, By};
+use super::{BillError, By, Closings};
 use crate::accounting::Busy;
 use crate::attribution::Labels;
 use crate::coverage::Gap;
@@ -104,6 +104,7 @@ pub struct Ledger {
     opened: BTreeMap<u64, Opened>,
     gaps: Vec<Gap>,
     memories: Memories,
+    closings: Closings,
     host: Option<Arc<str>>,
     /// By GPU: what the settlements taken add up to.
     summed: BTreeMap<u32, Balance>,
@@ -153,7 +154,8 @@ impl Ledger {
             Figures::Coverage(edge) => self.take_coverage(edge),
             Figures::Mark(mark) => self.take_mark(mark),
             // Neither is about anybody's time.
-            Figures::Key(_) | Figures::Closed(_) => {}
+            Figures::Closed(period) => self.closings.take(seq, entry.at, period),
+            Figures::Key(_) => {}
             Figures::Memory(stretch) => {
                 self.sights.told_of(stretch.to.ms().saturating_sub(1));
                 self.take_memory(stretch);
@@ -188,6 +190,23 @@ impl Ledger {
         let settled = self.settled.iter().map(Settled::earliest_ms);
         let opened = self.opened.values().map(Opened::since_ms);
         settled.chain(opened).chain(self.sights.earliest_ms()).min()
+    }
+
+    /// The periods that are closed.
+    #[must_use]
+    pub const fn closings(&self) -> &Closings {
+        &self.closings
+    }
+
+    /// On which GPU the settlement, or what is open, of this number is, where it was taken.
+    #[must_use]
+    pub fn gpu_of(&self, seq: u64) -> Option<GpuUuid> {
+        let settled = || {
+            let place = self.settled.binary_search_by_key(&seq, |settled| settled.seq).ok()?;
+            self.settled.get(place).map(|settled| settled.whose.gpu)
+        };
+        let opened = self.opened.get(&seq).map(|opened| opened.whose.gpu);
+        opened.or_else(settled).map(|gpu| self.sights.uuid(gpu))
     }
 
     /// The host, where an entry names it.

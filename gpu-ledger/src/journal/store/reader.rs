@@ -16,6 +16,7 @@ use crate::coverage::Gap;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
+use crate::journal::tree::Frontier;
 
 /// How long a reader waits for whoever recovers or archives the journal at this moment.
 const BUSY_MS: u64 = 5_000;
@@ -183,6 +184,24 @@ impl Reader {
             }
         }
         Ok(numbers.len() <= most)
+    }
+
+    /// Adds the leaves of the entries that are here, up to this number, to those before them.
+    ///
+    /// # Errors
+    /// Those of the database; that an entry is not there.
+    pub fn leaves(&self, last: u64, leaves: &mut Frontier) -> Result<(), StoreError> {
+        self.at_one_moment(|_| {
+            self.database.raw((self.base().saturating_add(1), last), &mut |kept| {
+                if leaves.end().checked_add(1) != Some(kept.seq) {
+                    let missing = leaves.end().saturating_add(1);
+                    return Err(self.database.damaged(&format!("entry {missing} is missing")));
+                }
+                // That the bytes are those that were sealed is proven with the root, where that is known.
+                leaves.append(kept.leaf().map_err(|error| self.database.broken(&error))?);
+                Ok(())
+            })
+        })
     }
 
     /// What an entry rests on, proven by its digest.
