@@ -141,3 +141,7 @@ fn kind_of(entry: &Entry) -> (AdjustmentKind, Option<u64>) {
         _ => (AdjustmentKind::Seen, None),
     }
 }
+
+#[cfg(test)]
+#[path = "adjusted_tests.rs"]
+mod tests;

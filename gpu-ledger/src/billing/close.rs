@@ -187,7 +187,7 @@ pub fn close(options: &CloseOptions) -> anyhow::Result<u8> {
     let text = prices.as_ref().map(|prices| prices.text().to_owned());
     let report = made(&bill, &read, (prices, None), &mut files)?;
     refuse_unseen(&report, &until())?;
-    let tree = match files.tree_of_all(read.head.seq)? {
+    let tree = match read.head.tree {
         Tree::Root(root) => root,
         Tree::Unknown(why) => return Err(CloseError::NoTree(why).into()),
     };

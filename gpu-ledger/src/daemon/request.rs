@@ -87,6 +87,11 @@ pub(super) enum Request {
         /// What was looked at.
         closed: Box<ClosedPeriod>,
     },
+    /// Delete texts of arguments.
+    Redact {
+        /// Their commitments, in hex; at most [`REDACT_MAX`].
+        commitments: Vec<String>,
+    },
     /// Remember this moment.
     Mark {
         /// Under these words.
@@ -123,7 +128,11 @@ impl Request {
     pub(super) const fn is_privileged(&self) -> bool {
         matches!(
             self,
-            Self::Release { .. } | Self::Mark { .. } | Self::Close { .. } | Self::File { .. }
+            Self::Release { .. }
+                | Self::Mark { .. }
+                | Self::Redact { .. }
+                | Self::Close { .. }
+                | Self::File { .. }
         )
     }
 }
@@ -150,6 +159,8 @@ pub(super) const OTHER_USERS: &str = "other users";
 pub(crate) const RELEASE_DEFAULT: Duration = Duration::from_mins(10);
 /// The longest time that they are.
 pub(crate) const RELEASE_MAX: Duration = Duration::from_hours(24);
+/// Texts that are deleted with one request: those of a line have room for so many.
+pub(crate) const REDACT_MAX: usize = 32;
 /// Bytes of a note.
 pub(crate) const NOTE_MAX: usize = 512;
 

@@ -10,13 +10,14 @@ use super::error::StoreError;
 use super::place::{Place, StateDir};
 use super::schema;
 use super::side::{Acknowledged, Witness};
+use super::tree::Tree;
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
 use crate::coverage::Gap;
+use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::tree::Frontier;
 
 /// How long a reader waits for whoever recovers or archives the journal at this moment.
 const BUSY_MS: u64 = 5_000;
@@ -31,6 +32,16 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Whether a text is kept under a commitment, by whatever mode.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn has_text(&self, commitment: Digest) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM argv WHERE commitment = ?)";
+        let found = self.database.connection.query_row(sql, [commitment.0], |row| row.get(0));
+        found.map_err(|cause| self.database.fail(cause))
+    }
+
     /// Opens the journal of a directory.
     ///
     /// # Errors
@@ -123,6 +134,15 @@ impl Reader {
         })
     }
 
+    /// The Merkle tree over all entries, as of now. `archives` are those of this journal that are here.
+    ///
+    /// # Errors
+    /// Those of [`Self::end`].
+    pub fn tree<'a>(&'a self, archives: &'a [Self]) -> Result<Tree<'a>, StoreError> {
+        let size = self.end()?.head.seq;
+        Tree::of(archives, &self.database, size)
+    }
+
     /// The number of the settlement that a row was booked by.
     ///
     /// # Errors
@@ -184,24 +204,6 @@ impl Reader {
             }
         }
         Ok(numbers.len() <= most)
-    }
-
-    /// Adds the leaves of the entries that are here, up to this number, to those before them.
-    ///
-    /// # Errors
-    /// Those of the database; that an entry is not there.
-    pub fn leaves(&self, last: u64, leaves: &mut Frontier) -> Result<(), StoreError> {
-        self.at_one_moment(|_| {
-            self.database.raw((self.base().saturating_add(1), last), &mut |kept| {
-                if leaves.end().checked_add(1) != Some(kept.seq) {
-                    let missing = leaves.end().saturating_add(1);
-                    return Err(self.database.damaged(&format!("entry {missing} is missing")));
-                }
-                // That the bytes are those that were sealed is proven with the root, where that is known.
-                leaves.append(kept.leaf().map_err(|error| self.database.broken(&error))?);
-                Ok(())
-            })
-        })
     }
 
     /// What an entry rests on, proven by its digest.

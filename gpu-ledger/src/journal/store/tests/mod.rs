@@ -26,6 +26,8 @@ mod append_only;
 mod archiving;
 mod beside;
 mod damage;
+mod erasing;
+mod heads;
 mod killed;
 mod model;
 mod modes;
