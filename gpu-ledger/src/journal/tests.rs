@@ -405,7 +405,7 @@ fn the_first_version_of_the_form_stays_what_it_is() {
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (12, hash));
     // What came to it since without another.
     let (end, entries) = sealed(history());
-    let hash = "e47de3155bab419b05fcc062ed46adcb2b255b5224bd07d4ebc15260c1734757";
+    let hash = "ba8d96f7c9b505868ecd12d5a4117226b22fbe669b9f29a74417b118697e52fc";
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (15, hash));
 }
 
