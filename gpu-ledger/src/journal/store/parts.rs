@@ -6,6 +6,8 @@ use super::check::{CheckReport, Fault, check_file};
 use super::error::StoreError;
 use super::place::StateDir;
 use super::reader::Reader;
+use super::segment::SEGMENT_ENTRIES;
+use super::tree::frontier_of;
 use crate::journal::Digest;
 
 /// An archive by its name.
@@ -34,6 +36,31 @@ pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError
     }
     archives.sort_by(|one, other| (one.last, &one.path).cmp(&(other.last, &other.path)));
     Ok(archives)
+}
+
+/// The archives of a journal that lie in a directory, oldest first, each continued by the next and the last one by what
+/// begins after entry `base`; and the number of the last entry that was archived and is not here.
+///
+/// # Errors
+/// Where the directory cannot be listed, or an archive not be opened.
+pub(crate) fn archives_of(
+    dir: &StateDir,
+    journal: &[u8],
+    base: u64,
+) -> Result<(Vec<Reader>, u64), StoreError> {
+    let (mut archives, mut missing) = (Vec::new(), base);
+    let candidates = if missing > 0 { archives_in(dir)? } else { Vec::new() };
+    // Backwards from the journal: each must end where the next begins.
+    while let Some(found) = candidates.iter().find(|one| missing > 0 && one.last == missing) {
+        let archive = Reader::open_file(&found.path)?;
+        if archive.journal() != journal || archive.base() >= missing {
+            break;
+        }
+        missing = archive.base();
+        archives.push(archive);
+    }
+    archives.reverse();
+    Ok((archives, missing))
 }
 
 /// One archive, checked.
@@ -89,22 +116,39 @@ pub fn check_archives(dir: &StateDir) -> Result<CheckedArchives, StoreError> {
     Ok(checked)
 }
 
-/// The hash of the entry before the first one of a part; `None` where nothing was archived before it.
-fn continued_by(part: &Reader) -> Result<Option<Digest>, StoreError> {
-    let segments = part.database.segments()?;
-    let before = segments.iter().find(|segment| segment.last == part.base());
-    Ok(before.map(|segment| segment.end.hash))
+/// What a part knows of what stands before its first entry.
+#[derive(Clone, Copy, Debug)]
+struct Continued {
+    /// The hash of the entry before; `None` where nothing was archived.
+    hash: Option<Digest>,
+    /// The root of the tree of all that stands before; `None` where that is not known.
+    root: Option<Digest>,
 }
 
-fn of_archive(path: &Path, (last, continued): (u64, Option<Digest>)) -> CheckReport {
+fn continued_by(part: &Reader) -> Result<Continued, StoreError> {
+    let segments = part.database.segments()?;
+    let before = segments.iter().find(|segment| segment.last == part.base());
+    let left = frontier_of(&part.database.runs()?, part.base() / SEGMENT_ENTRIES);
+    Ok(Continued {
+        hash: before.map(|segment| segment.end.hash),
+        root: left.and_then(|left| left.root()),
+    })
+}
+
+fn of_archive(path: &Path, (last, continued): (u64, Continued)) -> CheckReport {
     let mut report = match check_file(path) {
         Ok(report) => report,
         Err(error) => return unread(&error),
     };
-    if report.head.seq != last || continued.is_some_and(|hash| hash != report.head.hash) {
+    let mut fault = |what: String| {
         report.faults_total = report.faults_total.saturating_add(1);
-        let what = format!("it does not end with the entry {last} that what follows it continues");
         report.faults.push(Fault { seq: None, what });
+    };
+    if report.head.seq != last || continued.hash.is_some_and(|hash| hash != report.head.hash) {
+        fault(format!("it does not end with the entry {last} that what follows it continues"));
+    }
+    if report.root.zip(continued.root).is_some_and(|(here, there)| here != there) {
+        fault("its entries make another tree than what follows it says".to_owned());
     }
     report
 }

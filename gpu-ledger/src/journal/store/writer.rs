@@ -10,10 +10,13 @@ use super::place::{Lock, Place, Standing, StateDir, Warning};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
+use super::tree::{self, Growth};
 use crate::accounting::RowKey;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
+use crate::journal::tree::Frontier;
+use crate::journal::Digest;
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -53,6 +56,7 @@ pub struct Store {
 pub(super) struct State {
     pub(super) end: Recovered,
     pub(super) growing: Growing,
+    pub(super) tree: Growth,
 }
 
 /// What became of the drafts.
@@ -145,12 +149,26 @@ impl Store {
             }
             schema::make_in_place(&place, JOURNAL)?;
         }
-        let (database, Tail { growing, end, .. }) = once_openable(|| {
+        let (database, Tail { growing, end, .. }, leaves) = once_openable(|| {
             let database = open_database(&place)?;
-            let tail = Tail::read(&database, database.segments()?.last())?;
-            Ok((database, tail))
+            let segments = database.segments()?;
+            let last = segments.last();
+            let mut leaves = Frontier::starting_at(last.map_or(0, |segment| segment.last));
+            let tail = Tail::read(&database, last, &mut |kept| {
+                leaves.append(kept.leaf()?);
+                Ok(())
+            })?;
+            Ok((database, tail, leaves))
         })?;
-        let state = State { end, growing };
+        let runs = match tree::complete(&database, &place, leaves.begin()) {
+            Ok(runs) => Some(runs),
+            // All else goes on without it.
+            Err(error) => {
+                warnings.push(Warning::TreeUnknown { cause: error.to_string() });
+                None
+            }
+        };
+        let state = State { end, growing, tree: Growth::new(runs, leaves) };
         database.meet_witness(&state.end, witnessed)?;
         let has_entries = state.end.head.seq > 0;
         let (key, made) = place.commitment_key()?;
@@ -194,6 +212,13 @@ impl Store {
     #[must_use]
     pub const fn end(&self) -> &Recovered {
         &self.state.end
+    }
+
+    /// Entries, and the root of the tree of all of them; `None` where not all of the tree is known, of which
+    /// [`Self::warnings`] says more.
+    #[must_use]
+    pub fn tree_head(&self) -> Option<(u64, Digest)> {
+        self.state.tree.head()
     }
 
     /// The key that arguments are committed to with.
