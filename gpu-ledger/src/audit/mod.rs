@@ -12,12 +12,14 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod bill;
+pub mod bundle;
 pub mod error;
 pub mod layout;
 pub mod line;
 pub mod manifest;
 pub mod range;
 pub mod read;
+pub mod select;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

@@ -12,11 +12,11 @@ use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
 use super::tree::{self, Growth};
 use crate::accounting::RowKey;
+use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
 use crate::journal::tree::Frontier;
-use crate::journal::Digest;
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
