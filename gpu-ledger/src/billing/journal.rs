@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Source, TakeWhy, Why};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
-use crate::bill::report::{self, Head, Outside, Proven, Reading, Through};
+use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree as Root};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
@@ -100,19 +100,21 @@ impl JournalFiles {
     }
 
     /// Root of the tree over the entries up to this one.
-    pub(crate) fn root(&self, size: u64) -> Result<report::Tree, StoreError> {
-        match self.tree()?.root_at(size) {
-            Ok(root) => Ok(report::Tree::Root(root)),
-            Err(StoreError::TreeUnknown { .. } | StoreError::Archived { .. }) => {
-                Ok(report::Tree::Unknown("not all of the entries that it is made of are here"))
+    pub(crate) fn root_at(&self, size: u64) -> Root {
+        match self.tree().and_then(|mut tree| tree.root_at(size)) {
+            Ok(root) => Root::Root(root),
+            Err(error) => {
+                tracing::debug!(size, %error, "the root of the tree is not known");
+                Root::Unknown(
+                    "entries that it is made of were archived, and no archive beside the journal has them",
+                )
             }
-            Err(error) => Err(error),
         }
     }
 
-    fn head(&self, end: &Recovered) -> Result<Head, StoreError> {
+    fn head(&self, end: &Recovered) -> Head {
         let (seq, hash) = (end.head.seq, end.head.hash);
-        Ok(Head { seq, hash, tree: self.root(seq)? })
+        Head { seq, hash, tree: self.root_at(seq) }
     }
 
     /// One entry; `None` where it is not here.
@@ -241,7 +243,7 @@ impl Source for JournalFiles {
         refused?;
         ledger.finish(&read.end)?;
         self.witnessed = read.witnessed;
-        Ok(self.head(&read.end)?)
+        Ok(self.head(&read.end))
     }
 
     fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {

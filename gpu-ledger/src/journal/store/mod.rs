@@ -67,7 +67,7 @@ mod writer;
 pub use archive::{Archived, archive};
 pub use check::{CheckReport, Fault, check, check_file};
 pub use database::OpenIdentity;
-pub use erase::{Forgotten, Whose, erase_in_archive, texts_of};
+pub use erase::{Forgotten, Whose, erase_in_archives, texts_of};
 pub use error::StoreError;
 pub use files::{Files, files_of};
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
