@@ -20,6 +20,8 @@ pub mod manifest;
 pub mod range;
 pub mod read;
 pub mod select;
+#[cfg(test)]
+mod tests;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

@@ -3,6 +3,7 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod accounting;
+mod audit;
 mod bill;
 mod daemon;
 mod doctor;
@@ -30,6 +31,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::bill::Bill;
 use self::trace::Trace;
+use crate::audit::BundleError;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::calling::NoSuchGpu;
@@ -88,6 +90,8 @@ enum Command {
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
     Rules(rules::RulesCommand),
+    /// Prove what a bill rests on to somebody who has nothing else
+    Audit(audit::Audit),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Curves of device memory and utilization whose every number says how near it was to its moment
@@ -149,6 +153,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
         | Command::Bill(_)
         | Command::Explain(_)
         | Command::Rules(_)
+        | Command::Audit(_)
         | Command::Doctor(_)
         | Command::Residency(_)
         | Command::Accounting(_)
@@ -162,6 +167,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
                 || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
+                || error.downcast_ref::<BundleError>().is_some_and(BundleError::is_usage)
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
             ExitCode::from(if is_usage {
                 STATUS_USAGE
@@ -216,6 +222,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Bill(bill) => bill::run(bill, clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
+        Command::Audit(audit) => audit.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
@@ -237,6 +244,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
         Command::Rules(_) => "rules",
+        Command::Audit(_) => "audit",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
         Command::Residency(_) => "residency, but for record,",
