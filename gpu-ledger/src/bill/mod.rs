@@ -40,8 +40,8 @@ pub use chosen::chosen_gpus;
 pub use ledger::Ledger;
 pub use line::{LOGGED_ACCOUNTS_MAX, LOGGED_NAMES_MAX, Named, Totals, journal_line, logged_line};
 pub use lines::{
-    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, StartPlace,
-    UnattributedLine, bill, booked, dispute_of,
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, Settlements,
+    StartPlace, UnattributedLine, bill, booked, dispute_of,
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use shown::Shown;
@@ -183,6 +183,16 @@ pub enum BillError {
         /// The lines that may be meant.
         known: String,
     },
+    /// No entry was learnt by then.
+    #[error(
+        "the journal knew nothing at {0}: its first entry was learnt later; give --as-of a later moment"
+    )]
+    BeforeJournal(String),
+    /// There is no such entry.
+    #[error(
+        "this journal has no entry {0}, so that it never ended with it; give --head a smaller number"
+    )]
+    NoSuchEntry(u64),
     /// A bill in money without prices.
     #[error(
         "--format focus is a bill in money, and no prices were given; give --prices FILE, or write \
@@ -206,6 +216,8 @@ impl BillError {
             Self::NoSuchGpu { .. }
                 | Self::NoSuchLine { .. }
                 | Self::SeveralLines { .. }
+                | Self::BeforeJournal(_)
+                | Self::NoSuchEntry(_)
                 | Self::NoPrices
                 | Self::UnknownDimension(_)
                 | Self::UnknownSharePolicy(_)

@@ -200,7 +200,7 @@ fn provenance() -> Provenance {
 }
 
 /// One of every kind, and of every form.
-fn history() -> Vec<Draft> {
+pub(super) fn history() -> Vec<Draft> {
     let mut settled = settlement(14, Some(100), 2, None);
     let Evidence::Settlement(evidence) = &mut settled.evidence else { unreachable!() };
     evidence.provenance = Some(provenance());
