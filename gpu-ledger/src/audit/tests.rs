@@ -16,20 +16,41 @@ use crate::bill::period::Period;
 use crate::bill::report::{Ask, report};
 use crate::bill::{By, SharePolicy};
 use crate::billing::{JournalFiles, Source};
-use crate::journal::Digest;
 use crate::journal::chain::{Kept, sha256};
 use crate::journal::entry::Entry;
 use crate::journal::note::{Checkpoint, Note, SigningKey};
-use crate::journal::store::tests::made::{self, DAY_MS, EPOCH_MS};
-use crate::journal::store::tests::{Folder, filled};
+use crate::journal::store::tests::Folder;
+use crate::journal::store::tests::made::{self, DAY_MS, EPOCH_MS, Expected, Maker};
 use crate::journal::store::{Extent, Files, archive};
 use crate::journal::tree::{Frontier, check_consistency, check_inclusion};
+use crate::journal::{Digest, Figures, Recovered};
 use crate::prices::parse;
 use crate::rendering::json;
 use crate::unit::{Span, WallUs};
 
 const PRICES: &str =
-    "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"held\"\nper_hour = 1.5\n";
+    "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"held\"\nper_hour = \"1.5\"\n";
+
+/// A journal of `count` entries of a seed or a few more, of which a bill can be made: none is of more milliseconds than a
+/// month has.
+fn filled(folder: &Folder, seed: u64, count: u64) -> (Vec<Entry>, Recovered) {
+    let mut store = folder.store();
+    let mut maker = Maker::seeded(seed, Some(store.commitment_key().clone()));
+    let mut model = Recovered::default();
+    let (mut entries, mut drafts) = (Vec::new(), Vec::new());
+    while model.head.seq < count {
+        let (draft, expected) = maker.next(&model);
+        let is_long =
+            matches!(&draft.figures, Figures::Settlement(one) if one.held.0 > 30 * DAY_MS);
+        if expected == Expected::Entered && !is_long {
+            entries.push(model.seal(draft.clone()).unwrap().entry);
+            drafts.push(draft);
+        }
+    }
+    store.append(drafts).unwrap();
+    assert_eq!(store.end(), &model);
+    (entries, model)
+}
 
 fn key() -> SigningKey {
     SigningKey::from_seed("gpu-ledger/0123456789abcdef", &[7; 32]).unwrap()
@@ -397,14 +418,22 @@ fn what_is_no_bundle_or_was_changed_is_refused_by_name() {
         (&|path| manifest(path, "gpu-ledger-audit", "other"), "is not of the format"),
         (&|path| manifest(path, "\"bill.csv\"", "\"../bill.csv\""), "no bundle has"),
         (&|path| manifest(path, "{\"name\"", "{ \"name\""), "not written as this format writes it"),
-        (&|path| manifest(path, "\"first\":1,", "\"first\":9,"), "is of another range"),
+        (
+            &|path| {
+                let first = Bundle::open(path).unwrap().manifest().first;
+                let (old, new) =
+                    (format!("\"first\":{first},"), format!("\"first\":{},", first + 1));
+                manifest(path, &old, &new);
+            },
+            "is of another range",
+        ),
         (
             &|path| {
                 let name = path.join("entries.jsonl");
                 let text = std::fs::read_to_string(&name).unwrap();
                 std::fs::write(&name, text.replacen("\"hash\":\"", "\"hash\":\"0", 1)).unwrap();
-                let (old, new) = (text.len().to_string(), (text.len() + 1).to_string());
-                manifest(path, &old, &new);
+                let of = |bytes: usize| format!("\"bytes\":\"{bytes}\"");
+                manifest(path, &of(text.len()), &of(text.len() + 1));
             },
             "has a line that is no entry's",
         ),

@@ -25,7 +25,7 @@ use crate::output::complain;
 const AFTER_HELP: &str = "MOMENT and WHOLE are those of bill; now is when the checkpoint's last entry was made, so that the \
 same journal, period and checkpoint give the same bytes each time.\n\
 It runs as root or as the daemon's user, beside the daemon: the folder is signed with the journal's key. What is in it, \
-how it is checked, and what it cannot prove stands in its README.md. The folder holds command lines as far as the journal \
+how it is checked, and what it cannot prove stands in its readme.md. The folder holds command lines as far as the journal \
 keeps them (argv.jsonl).\n\
 Exit status: 0 written, and everything on its bill is known, 1 failed, and nothing was written, 2 written, and \
 something on its bill is UNKNOWN, 64 usage.";

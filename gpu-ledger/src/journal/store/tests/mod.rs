@@ -81,7 +81,7 @@ impl Folder {
 }
 
 /// `count` drafts of a seed, entered in batches; what the pure chain makes of them.
-pub(crate) fn filled(folder: &Folder, seed: u64, count: u64) -> (Vec<Entry>, Recovered) {
+fn filled(folder: &Folder, seed: u64, count: u64) -> (Vec<Entry>, Recovered) {
     let mut store = folder.store();
     let mut maker = Maker::seeded(seed, Some(store.commitment_key().clone()));
     let mut model = Recovered::default();
