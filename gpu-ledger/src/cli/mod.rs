@@ -3,6 +3,7 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod accounting;
+mod audit;
 mod bill;
 mod daemon;
 mod doctor;
@@ -14,6 +15,7 @@ mod place;
 mod redact;
 mod release;
 mod residency;
+mod rotate_key;
 mod rules;
 mod source;
 mod status;
@@ -30,6 +32,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::bill::BillCommand;
 use self::trace::Trace;
+use crate::audit::BundleError;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::billing::{CloseError, DiffError};
@@ -89,6 +92,8 @@ enum Command {
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
     Rules(rules::RulesCommand),
+    /// Prove what a bill rests on to somebody who has nothing else
+    Audit(audit::Audit),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Curves of device memory and utilization whose every number says how near it was to its moment
@@ -150,6 +155,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
         | Command::Bill(_)
         | Command::Explain(_)
         | Command::Rules(_)
+        | Command::Audit(_)
         | Command::Doctor(_)
         | Command::Residency(_)
         | Command::Accounting(_)
@@ -163,6 +169,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
                 || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
+                || error.downcast_ref::<BundleError>().is_some_and(BundleError::is_usage)
                 || error.is::<DiffError>()
                 || error.downcast_ref::<CloseError>().is_some_and(CloseError::is_usage)
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
@@ -219,6 +226,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Bill(bill) => bill.run(clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
+        Command::Audit(audit) => audit.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
@@ -240,6 +248,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
         Command::Rules(_) => "rules",
+        Command::Audit(_) => "audit",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
         Command::Residency(_) => "residency, but for record,",
