@@ -9,12 +9,15 @@ use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree as Root}
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, Tree, archives_of};
+use crate::journal::store::{
+    Extent, Files, PeriodRead, Reader, StateDir, StoreError, Tree, archives_of,
+};
 use crate::unit::{Span, WallUs};
 
 /// The journal of one state directory.
 #[derive(Debug)]
 pub struct JournalFiles {
+    dir: StateDir,
     journal: Reader,
     /// Archives, oldest first, each continued by the next and the last one by the journal.
     archives: Vec<Reader>,
@@ -40,7 +43,7 @@ impl JournalFiles {
 
     fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
         let (archives, missing) = archives_of(dir, journal.journal(), journal.base())?;
-        Ok(Self { journal, archives, missing, witnessed: None })
+        Ok(Self { dir: dir.clone(), journal, archives, missing, witnessed: None })
     }
 
     /// Gives `take` every entry that bears on the period, as [`Reader::period_within`] does: worth nothing before
@@ -209,6 +212,11 @@ impl Source for JournalFiles {
 
     fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {
         Ok(self.last_learnt_by(moment)?)
+    }
+
+    fn file(&mut self, digest: Digest) -> anyhow::Result<Option<Vec<u8>>> {
+        let files = Files::of_reader(&self.dir)?;
+        Ok(files.map(|files| files.read(digest)).transpose()?.flatten())
     }
 
     fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {

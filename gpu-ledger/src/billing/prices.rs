@@ -13,8 +13,10 @@ pub const PRICES_DEFAULT: &str = "/etc/gpu-ledger/prices.toml";
 /// Where a bill finds its prices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PricesAt {
-    /// There.
+    /// There, as the command line says.
     Named(PathBuf),
+    /// There, as the configuration says.
+    Configured(PathBuf),
     /// In [`PRICES_DEFAULT`], where that exists.
     Default,
 }
@@ -54,7 +56,7 @@ impl PricesAt {
     /// A file that was named and is not there; one that is not right.
     pub fn read(&self, zone: &TimeZone) -> Result<Option<PriceList>, PriceFileError> {
         match self {
-            Self::Named(path) => read(path, zone).map(Some),
+            Self::Named(path) | Self::Configured(path) => read(path, zone).map(Some),
             Self::Default => match read(Path::new(PRICES_DEFAULT), zone) {
                 Err(PriceFileError::Read { cause, .. })
                     if cause.kind() == std::io::ErrorKind::NotFound =>
