@@ -3,12 +3,14 @@
 //! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the names of
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
+mod export;
 mod journal;
 mod prices;
 mod replay;
 mod socket;
 mod why;
 
+pub use export::{ExportFormat, export};
 pub use journal::JournalFiles;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
@@ -32,6 +34,7 @@ use crate::journal::chain::Recovered;
 use crate::journal::store::Extent;
 use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
+use crate::prices::PriceList;
 use crate::rendering::json;
 use crate::session::preflight::host_name;
 use crate::unit::{Span, WallUs};
@@ -180,33 +183,8 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         return Err(BillError::NoPrices.into());
     }
     let output = Output::open(options.output.clone(), true)?;
-    let asked = asked(options);
-    let (mut standpoint, extent) = version(options, source)?;
-    let mut ledger = Ledger::for_bill_by(options.by);
-    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
-    // What was entered since the asking is no sign that a clock was set.
-    let read_at_ms = match extent.head {
-        None => options.clock.now().wall.ms(),
-        Some(_) => milliseconds(standpoint.now),
-    };
-    standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
-    let period = standpoint.period(&asked)?;
-    let mut outside = source.outside(&ledger)?;
-    let mut uids = ledger.uids();
-    uids.extend(outside.reading.only_uid);
-    // What another host calls them this one does not know.
-    if ledger.host().is_some_and(|host| *host == host_name()) {
-        outside.users = users(&uids);
-    }
-    let ask = Ask {
-        period,
-        by: options.by,
-        share: options.share,
-        gpus: chosen_gpus(&ledger, &options.gpus)?,
-        accounts: options.accounts.clone(),
-        prices,
-    };
-    let report = report(&ledger, &ask, head, &outside)?;
+    let ledger = Ledger::for_bill_by(options.by);
+    let (ledger, report, _) = read_into(ledger, options, asked(options), prices, source)?;
     let page = match options.format {
         Format::Table => text::render(&report),
         Format::Json => json(&report)?,
@@ -233,6 +211,42 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         }
     }
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
+}
+
+/// Reads what is asked for into a ledger, and makes the bill of it; returns which part of the journal that was.
+fn read_into(
+    mut ledger: Ledger,
+    options: &BillOptions,
+    asked: Asked,
+    prices: Option<PriceList>,
+    source: &mut dyn Source,
+) -> anyhow::Result<(Ledger, Report, Extent)> {
+    let (mut standpoint, extent) = version(options, source)?;
+    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
+    // What was entered since the asking is no sign that a clock was set.
+    let read_at_ms = match extent.head {
+        None => options.clock.now().wall.ms(),
+        Some(_) => milliseconds(standpoint.now),
+    };
+    standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
+    let period = standpoint.period(&asked)?;
+    let mut outside = source.outside(&ledger)?;
+    let mut uids = ledger.uids();
+    uids.extend(outside.reading.only_uid);
+    // What another host calls them this one does not know.
+    if ledger.host().is_some_and(|host| *host == host_name()) {
+        outside.users = users(&uids);
+    }
+    let ask = Ask {
+        period,
+        by: options.by,
+        share: options.share,
+        gpus: chosen_gpus(&ledger, &options.gpus)?,
+        accounts: options.accounts.clone(),
+        prices,
+    };
+    let report = report(&ledger, &ask, head, &outside)?;
+    Ok((ledger, report, extent))
 }
 
 /// What a form of rows or words has no place for, and its reader must not miss.

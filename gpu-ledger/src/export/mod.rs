@@ -5,8 +5,10 @@
 //! nothing is known, or let a stranger's name be anything but text. The same report gives the same bytes.
 #![deny(clippy::arithmetic_side_effects)]
 
+pub mod html;
 #[cfg(test)]
 pub(crate) mod made;
+pub mod rows;
 pub mod words;
 #[cfg(feature = "xlsx")]
 pub mod xlsx;

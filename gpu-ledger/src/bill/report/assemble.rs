@@ -11,15 +11,15 @@ use super::lifetimes::{Class, Classes};
 use super::memory;
 use super::priced;
 use super::{
-    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, MemoryHeld, NoDriverRow, Open,
+    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, Lane, MemoryHeld, NoDriverRow, Open,
     PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
-use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
+use crate::bill::ledger::{Cut, CutBooks, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
 use crate::bill::lines::bill_with;
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
+    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
@@ -152,6 +152,7 @@ pub fn report(
         coverage: coverage(ledger, &cut, period),
         left_out: None,
         shown: Shown::default(),
+        lanes: if ask.by == By::Process { lanes(&cut, period) } else { Vec::new() },
     };
     holders(&mut report, &cut, &bill, outside);
     let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
@@ -182,6 +183,21 @@ pub fn report(
 /// Whether anything on the bill says what each settlement got: the settlements themselves, or a price, where one slept.
 pub(super) fn keeps_parts(ledger: &Ledger, ask: &Ask) -> bool {
     ask.by == By::Process || (ask.prices.is_some() && ledger.has_slept())
+}
+
+/// Who held each GPU when.
+fn lanes(cut: &Cut<'_>, period: Span) -> Vec<Lane> {
+    let lane = |books: &CutBooks<'_>| {
+        let within = |holding: Holding<LineKey>| {
+            let span = holding.span.overlap(period)?;
+            Some(Holding { span, ..holding })
+        };
+        Lane {
+            holdings: books.holdings().filter_map(within).collect(),
+            uncovered: books.uncovered.iter().filter_map(|span| span.overlap(period)).collect(),
+        }
+    };
+    cut.books.iter().map(lane).collect()
 }
 
 /// GPUs and what of their memory has no figure, with the word of why; of a GPU that nobody sampled, that.
@@ -606,6 +622,7 @@ fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
     let parts = parts.filter(|_| holder.is_open_row());
     Open {
         line: holder.line,
+        seq: holder.seq,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
@@ -635,6 +652,7 @@ fn no_driver_row(
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
         line: holder.line,
+        seq: holder.seq,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         account: holder_name(holder),

@@ -59,6 +59,11 @@ fn head(sheet: &mut Sheet<'_>, report: &Report) -> Result<(), XlsxBillError> {
     sheet.cells(at("as of", report.as_of.as_deref()))?;
     sheet.cells(text("journal head: number of the entry", &head.seq.to_string()))?;
     sheet.cells(text("journal head: its hash", &head.hash))?;
+    let tree = head.tree.clone().map_or(Cell::Number(None), Cell::Text);
+    sheet.cells(vec![
+        Cell::Text("journal head: root of the tree over all entries".to_owned()),
+        tree,
+    ])?;
     let driver = report.driver_version.as_deref();
     sheet.cells(vec![
         Cell::Text("driver version".to_owned()),
