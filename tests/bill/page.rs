@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::Host;
+use gpu_ledger::journal::store::{StateDir, Store};
+
 use super::skip::skip;
+use super::{HOUR_MS, Host};
 
 /// What nobody but the page could ask for.
 const ELSEWHERE: &str = "pwned.invalid";
@@ -82,6 +84,17 @@ fn the_page_is_the_same_to_a_browser_light_and_dark_and_no_name_in_it_is_more_th
         return;
     };
     let host = Host::made(true, "gpuhost", 1_000, HOSTILE);
+    // Two that overlap, and many that are shorter than a column.
+    let mut drafts =
+        vec![host.settlement(10, 2 * HOUR_MS + HOUR_MS / 2, HOUR_MS, Some("train.py"))];
+    for job in 0..60_u32 {
+        let ago_ms = 2 * HOUR_MS - u64::from(job) * 60_000;
+        drafts.push(host.settlement(100 + job, ago_ms, 7_000, Some("xtts")));
+    }
+    drafts.push(host.mark());
+    let (mut store, _) = Store::open(&StateDir::at(host.folder.path())).unwrap();
+    store.append(drafts).unwrap();
+    drop(store);
     // Kept, for whoever wants to look.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("export-html");
     std::fs::create_dir_all(&folder).unwrap();
@@ -115,7 +128,13 @@ fn the_page_is_the_same_to_a_browser_light_and_dark_and_no_name_in_it_is_more_th
 
     // The same looks find what they look for, in a page that is not so careful.
     let careless = folder.join("careless.html");
-    std::fs::write(&careless, format!("<!DOCTYPE html><title>bill</title>{HOSTILE}")).unwrap();
+    std::fs::write(
+        &careless,
+        format!(
+            "<!DOCTYPE html><title>bill</title>{HOSTILE}<script>console.error('careless')</script>"
+        ),
+    )
+    .unwrap();
     let seen = browser.look(&careless, &["--dump-dom", "--virtual-time-budget=2000"]);
     let dom = String::from_utf8(seen.output.stdout.clone()).unwrap();
     assert!(dom.contains("<title>pwned") && dom.contains("<img"), "{dom}");

@@ -57,7 +57,7 @@ pub fn export(
     }
     let output = Output::open(options.output.clone(), true)?;
     let ledger = Ledger::for_bill_by(options.by);
-    let (_, report, _) = read_into(ledger, options, options.asked.clone(), prices, source)?;
+    let (_, report, _) = read_into(ledger, options, &options.asked, prices, source)?;
     let page = match format {
         ExportFormat::Focus { is_raw } => focus::csv(&report, is_raw)?.into_bytes(),
         #[cfg(feature = "xlsx")]
@@ -79,7 +79,9 @@ pub fn export(
 
 /// What whoever made the export must not miss, beside it.
 fn tell(report: &Report) {
-    notes(report).iter().for_each(|note| output::complain(note));
+    for note in notes(report) {
+        output::complain(&note);
+    }
     output::complain(&text::version_words(report));
     report.priced.iter().filter_map(text::unmatched_words).for_each(|note| output::complain(&note));
 }
@@ -136,8 +138,7 @@ fn first_reading(options: &BillOptions, source: &mut dyn Source) -> anyhow::Resu
         ..options.clone()
     };
     let ledger = Ledger::for_passing_by();
-    let (ledger, report, extent) =
-        read_into(ledger, &by_process, options.asked.clone(), None, source)?;
+    let (ledger, report, extent) = read_into(ledger, &by_process, &options.asked, None, source)?;
     // What is entered from here on is no part of it.
     let extent = Extent { head: Some(report.journal_head.seq), ..extent };
     Ok(First { ledger, report, extent })

@@ -184,7 +184,7 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
     }
     let output = Output::open(options.output.clone(), true)?;
     let ledger = Ledger::for_bill_by(options.by);
-    let (ledger, report, _) = read_into(ledger, options, asked(options), prices, source)?;
+    let (ledger, report, _) = read_into(ledger, options, &asked(options), prices, source)?;
     let page = match options.format {
         Format::Table => text::render(&report),
         Format::Json => json(&report)?,
@@ -217,19 +217,19 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
 fn read_into(
     mut ledger: Ledger,
     options: &BillOptions,
-    asked: Asked,
+    asked: &Asked,
     prices: Option<PriceList>,
     source: &mut dyn Source,
 ) -> anyhow::Result<(Ledger, Report, Extent)> {
     let (mut standpoint, extent) = version(options, source)?;
-    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
+    let head = source.read(standpoint.reading(asked)?, extent, &mut ledger)?;
     // What was entered since the asking is no sign that a clock was set.
     let read_at_ms = match extent.head {
         None => options.clock.now().wall.ms(),
         Some(_) => milliseconds(standpoint.now),
     };
     standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
-    let period = standpoint.period(&asked)?;
+    let period = standpoint.period(asked)?;
     let mut outside = source.outside(&ledger)?;
     let mut uids = ledger.uids();
     uids.extend(outside.reading.only_uid);

@@ -45,12 +45,12 @@ pub(crate) fn journal() -> Journal {
 }
 
 /// The bill of those hours.
-pub(crate) fn billed(by: By, accounts: &[&str], priced: bool) -> Report {
-    of(&journal(), by, accounts, priced)
+pub(crate) fn billed(by: By, accounts: &[&str], is_priced: bool) -> Report {
+    of(&journal(), by, accounts, is_priced)
 }
 
 /// The bill of six hours of a journal.
-pub(crate) fn of(journal: &Journal, by: By, accounts: &[&str], priced: bool) -> Report {
+pub(crate) fn of(journal: &Journal, by: By, accounts: &[&str], is_priced: bool) -> Report {
     let mut ledger = Ledger::for_bill_by(by);
     journal.entries.iter().for_each(|entry| ledger.take(entry).unwrap());
     ledger.finish(&journal.end).unwrap();
@@ -62,9 +62,10 @@ pub(crate) fn of(journal: &Journal, by: By, accounts: &[&str], priced: bool) -> 
         zone: jiff::tz::TimeZone::UTC,
     };
     let text = "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"held\"\nper_hour = \"1.25\"\n";
-    let prices = priced.then(|| parse(text, &jiff::tz::TimeZone::UTC).unwrap());
+    let list = is_priced.then(|| parse(text, &jiff::tz::TimeZone::UTC).unwrap());
     let accounts = accounts.iter().map(|name| (*name).to_owned()).collect();
-    let ask = Ask { period, by, share: SharePolicy::Equal, gpus: Vec::new(), accounts, prices };
+    let ask =
+        Ask { period, by, share: SharePolicy::Equal, gpus: Vec::new(), accounts, prices: list };
     let tree = Tree::Root(Digest([7; 32]));
     let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash, tree };
     let driver = Some("simulated".to_owned());

@@ -347,7 +347,7 @@ impl Ledger {
         *summed = summed.plus(figures.held);
         let placing = Placing::of_figures(figures);
         if let Some(passed) = &mut self.passed {
-            let from_ms = figures.start.map_or(placing.read_at_ms, |start| start.ms());
+            let from_ms = figures.start.map_or(placing.read_at_ms, WallUs::ms);
             let earliest_ms = from_ms.min(placing.read_at_ms);
             passed.earliest_ms =
                 Some(passed.earliest_ms.map_or(earliest_ms, |ms| ms.min(earliest_ms)));

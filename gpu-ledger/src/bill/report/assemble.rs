@@ -152,18 +152,15 @@ pub fn report(
         coverage: coverage(ledger, &cut, period),
         left_out: None,
         shown: Shown::default(),
-        lanes: if ask.by == By::Process { lanes(&cut, period) } else { Vec::new() },
+        lanes: lanes(&cut, ask.by, period),
     };
     holders(&mut report, &cut, &bill, outside);
-    let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
-        cut.line(line.account).is_some_and(|name| name.is_unknown)
-    };
     let missing = Missing {
         memory: memory_lacks(&report),
         archived: outside.missing,
         samples: found.total.unsampled_count,
         peaks: found.total.peaks_unknown,
-        lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
+        lines: unnamed(&cut, &bill),
     };
     let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
     report.unknown = unknown(&report, missing, doubted.collect());
@@ -185,8 +182,18 @@ pub(super) fn keeps_parts(ledger: &Ledger, ask: &Ask) -> bool {
     ask.by == By::Process || (ask.prices.is_some() && ledger.has_slept())
 }
 
+/// Settlements whose line has no name.
+fn unnamed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> u64 {
+    let is_unknown = |key| cut.line(key).is_some_and(|name| name.is_unknown);
+    let unnamed = bill.accounts.iter().filter(|line| is_unknown(line.account));
+    unnamed.fold(0, |sum, line| sum.saturating_add(line.settlements))
+}
+
 /// Who held each GPU when.
-fn lanes(cut: &Cut<'_>, period: Span) -> Vec<Lane> {
+fn lanes(cut: &Cut<'_>, by: By, period: Span) -> Vec<Lane> {
+    if by != By::Process {
+        return Vec::new();
+    }
     let lane = |books: &CutBooks<'_>| {
         let within = |holding: Holding<LineKey>| {
             let span = holding.span.overlap(period)?;

@@ -9,7 +9,7 @@ use crate::bill::period::{moment_of, show};
 use crate::bill::report::{Account, Open, Report, Settled};
 use crate::prices::Amount;
 use crate::rendering::{exact, or_unknown};
-use crate::unit::{GpuUuid, Ms};
+use crate::unit::{GpuUuid, Ms, WallUs};
 
 /// Accounts that are shown.
 const ACCOUNTS_MAX: usize = 300;
@@ -150,7 +150,7 @@ impl<'r> Processes<'r> {
                 report,
                 one.program.as_deref(),
                 (&pid, &one.gpu_uuid),
-                one.start_time_us.map(|at| at.ms()),
+                one.start_time_us.map(WallUs::ms),
                 cells,
                 ("-", "open"),
             );
@@ -163,7 +163,7 @@ impl<'r> Processes<'r> {
                 report,
                 one.program.as_deref(),
                 (&one.pid.to_string(), &one.gpu_uuid),
-                one.start_time_us.map(|at| at.ms()),
+                one.start_time_us.map(WallUs::ms),
                 cells,
                 (&peak, &one.id),
             );

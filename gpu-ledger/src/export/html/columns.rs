@@ -132,7 +132,7 @@ impl Drawn {
     /// The first moment of a column; that of the one after the last is the period's end.
     fn begin(&self, column: u64) -> u64 {
         let length = u128::from(self.period.length().0);
-        let part = length.saturating_mul(column.into()) / u128::from(COLUMNS);
+        let part = length.saturating_mul(column.into()).checked_div(COLUMNS.into()).unwrap_or(0);
         self.period.from_ms().saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
     }
 

@@ -166,10 +166,13 @@ fn draw(page: &mut Markup, looks: &Looks, part: Part, path: &str) {
     page.raw("</g>\n");
 }
 
+/// The parts of a column, each with where it begins and how high it is.
+type Stack = Vec<(Part, u64, u64)>;
+
 /// Of each part its areas: from below, in the order of the parts; equal neighbours are one.
 fn paths(columns: &[Column]) -> BTreeMap<Part, String> {
     let stacks = columns.iter().map(stack);
-    let mut runs: Vec<(u64, u64, Vec<(Part, u64, u64)>)> = Vec::new();
+    let mut runs: Vec<(u64, u64, Stack)> = Vec::new();
     for (x, stack) in (0_u64..).zip(stacks) {
         match runs.last_mut() {
             Some((_, width, last)) if *last == stack => *width = width.saturating_add(1),
@@ -189,7 +192,7 @@ fn paths(columns: &[Column]) -> BTreeMap<Part, String> {
 
 /// From top to bottom, what is free first and what is not seen before it: the part, where it begins, and how high it is.
 /// Whatever there is of a part is seen: it is at least one high.
-fn stack(column: &Column) -> Vec<(Part, u64, u64)> {
+fn stack(column: &Column) -> Stack {
     let whole = column.values().fold(0_u64, |sum, part| sum.saturating_add(*part));
     let height = |part: u64| {
         let scaled = u128::from(part).saturating_mul(HEIGHT.into()).checked_div(whole.into());

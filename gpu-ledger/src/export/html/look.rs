@@ -64,7 +64,8 @@ impl Looks {
     /// The rules of their colours.
     pub(super) fn sheet(&self) -> String {
         let colours = OKABE_ITO.iter().cycle().zip(0..).take(self.names.len());
-        colours.map(|(colour, place)| format!(".a{place}{{fill:{colour}}}")).collect()
+        let rules = colours.map(|(colour, place)| format!(".a{place}{{fill:{colour}}}"));
+        rules.collect::<Vec<_>>().concat()
     }
 }
 
@@ -122,11 +123,13 @@ pub(super) fn swatch(look: Option<Look>, over: Option<&str>) -> String {
     let mut markup = String::from(
         "<svg class=\"swatch\" viewBox=\"0 0 20 14\" aria-hidden=\"true\" focusable=\"false\">",
     );
+    // What was not seen lies on another ground than what was.
+    let ground = if over == Some("unseen") { "blind" } else { "free" };
     let rect = |class: &str, fill: Option<&str>| {
         let fill = fill.map(|id| format!(" fill=\"url(#{id})\"")).unwrap_or_default();
         format!("<rect class=\"{class}\" x=\".5\" y=\".5\" width=\"19\" height=\"13\"{fill}/>")
     };
-    markup.push_str(&rect(&look.map_or("free".to_owned(), Look::class), None));
+    markup.push_str(&rect(&look.map_or_else(|| ground.to_owned(), Look::class), None));
     if let Some(sign) = look.and_then(Look::sign) {
         markup.push_str(&rect("over", Some(&sign)));
     }

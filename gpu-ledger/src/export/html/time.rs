@@ -75,7 +75,7 @@ fn edges(period: Span, unit: Unit, zone: &TimeZone) -> Vec<u64> {
     let mut edges = vec![period.from_ms()];
     let civil = |ms: u64| moment_of(ms).to_zoned_datetime(zone.clone()).datetime();
     let mut at = match unit {
-        Unit::Hour => period.from_ms() / HOUR * HOUR,
+        Unit::Hour => (period.from_ms() / HOUR).saturating_mul(HOUR),
         Unit::Day | Unit::Month => period.from_ms(),
     };
     let mut date = civil(period.from_ms()).date();

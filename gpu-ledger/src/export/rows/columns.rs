@@ -80,7 +80,7 @@ pub(super) const ALL: [Column; 28] = [
 pub const COLUMNS: [&str; ALL.len()] = {
     let mut names = [""; ALL.len()];
     let mut at = 0;
-    #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "while compiling")]
+    #[expect(clippy::indexing_slicing, reason = "while compiling")]
     while at < ALL.len() {
         names[at] = ALL[at].0;
         at += 1;

@@ -119,15 +119,12 @@ fn control_totals(
     let (mut at, first) = (row.saturating_add(1), row.saturating_add(1));
     for (name, (count, ms), cells) in kinds {
         sheet.put(at, 0, Cell::Text(name.to_owned()))?;
-        match cells {
-            Some([count_at, ms_at]) => {
-                sheet.put(at, 1, Cell::Sum(format!("={count_at}"), count))?;
-                sheet.put(at, 2, Cell::Sum(format!("={ms_at}"), ms))?;
-            }
-            None => {
-                sheet.put(at, 1, Cell::Number(Some(count)))?;
-                sheet.put(at, 2, Cell::Number(Some(ms)))?;
-            }
+        if let Some([count_at, ms_at]) = cells {
+            sheet.put(at, 1, Cell::Sum(format!("={count_at}"), count))?;
+            sheet.put(at, 2, Cell::Sum(format!("={ms_at}"), ms))?;
+        } else {
+            sheet.put(at, 1, Cell::Number(Some(count)))?;
+            sheet.put(at, 2, Cell::Number(Some(ms)))?;
         }
         at = at.saturating_add(1);
     }

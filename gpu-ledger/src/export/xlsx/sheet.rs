@@ -93,14 +93,14 @@ pub(super) fn place(row: u32, column: u16) -> String {
 }
 
 pub(super) struct Sheet<'a> {
-    sheet: &'a mut Worksheet,
+    of: &'a mut Worksheet,
     formats: &'a Formats,
     row: u32,
 }
 
 impl<'a> Sheet<'a> {
     pub(super) fn new(sheet: &'a mut Worksheet, formats: &'a Formats) -> Self {
-        Self { sheet, formats, row: 0 }
+        Self { of: sheet, formats, row: 0 }
     }
 
     /// The row that is written next.
@@ -113,14 +113,14 @@ impl<'a> Sheet<'a> {
     }
 
     pub(super) fn title(&mut self, text: &str) -> Result<(), XlsxError> {
-        self.sheet.write_string_with_format(self.row, 0, text, &self.formats.title)?;
+        self.of.write_string_with_format(self.row, 0, text, &self.formats.title)?;
         self.skip(1);
         Ok(())
     }
 
     pub(super) fn head(&mut self, columns: &[&str]) -> Result<(), XlsxError> {
         for (column, name) in (0_u16..).zip(columns) {
-            self.sheet.write_string_with_format(self.row, column, *name, &self.formats.head)?;
+            self.of.write_string_with_format(self.row, column, *name, &self.formats.head)?;
         }
         self.skip(1);
         Ok(())
@@ -128,7 +128,7 @@ impl<'a> Sheet<'a> {
 
     /// A line over all columns, that may be long.
     pub(super) fn note(&mut self, text: &str) -> Result<(), XlsxError> {
-        self.sheet.write_string(self.row, 0, text)?;
+        self.of.write_string(self.row, 0, text)?;
         self.skip(1);
         Ok(())
     }
@@ -136,7 +136,7 @@ impl<'a> Sheet<'a> {
     /// A word with what it means.
     pub(super) fn wrapped(&mut self, cells: &[&str]) -> Result<(), XlsxError> {
         for (column, text) in (0_u16..).zip(cells) {
-            self.sheet.write_string_with_format(self.row, column, *text, &self.formats.wrapped)?;
+            self.of.write_string_with_format(self.row, column, *text, &self.formats.wrapped)?;
         }
         self.skip(1);
         Ok(())
@@ -154,7 +154,7 @@ impl<'a> Sheet<'a> {
     /// One cell anywhere.
     pub(super) fn put(&mut self, row: u32, column: u16, cell: Cell<'_>) -> Result<(), XlsxError> {
         let Formats { plain, number, amount, sum, amount_sum, .. } = self.formats;
-        let sheet = &mut *self.sheet;
+        let sheet = &mut *self.of;
         let exact = |digits: &str| digits.parse::<f64>().ok();
         match cell {
             Cell::Empty => {}
@@ -209,16 +209,16 @@ impl<'a> Sheet<'a> {
     /// How wide columns are, in characters.
     pub(super) fn widths(&mut self, widths: &[u16]) -> Result<(), XlsxError> {
         for (column, width) in (0_u16..).zip(widths) {
-            self.sheet.set_column_width(column, *width)?;
+            self.of.set_column_width(column, *width)?;
         }
         Ok(())
     }
 
     /// For whoever prints it.
     pub(super) fn print(&mut self, footer: &str) {
-        self.sheet.set_landscape().set_paper_size(9).set_print_fit_to_pages(1, 0);
+        self.of.set_landscape().set_paper_size(9).set_print_fit_to_pages(1, 0);
         // An ampersand begins a code there.
-        self.sheet.set_footer(format!("&L{}&R&P / &N", footer.replace('&', "&&")));
+        self.of.set_footer(format!("&L{}&R&P / &N", footer.replace('&', "&&")));
     }
 }
 

@@ -1,5 +1,11 @@
 //! The workbook, read again as whoever opens it reads it: cells of its XML, and its formulas computed anew.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::float_arithmetic,
+    reason = "a spreadsheet's numbers are floats"
+)]
+
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read as _};
 
