@@ -8,12 +8,15 @@
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 
-use super::{BillOptions, STATUS_FAILED, STATUS_UNKNOWN, Source, notes, read_into};
+use super::{
+    BillOptions, Read, STATUS_FAILED, STATUS_UNKNOWN, Source, closing_of, notes, read, read_into,
+    reported,
+};
 use crate::bill::ledger::Ledger;
 #[cfg(doc)]
 use crate::bill::ledger::PASSED_MAX;
-use crate::bill::report::Report;
-use crate::bill::{BillError, By, SharePolicy, focus, text};
+use crate::bill::report::{Ask, Report, report};
+use crate::bill::{BillError, By, SharePolicy, chosen_gpus, focus, text};
 use crate::export::rows::{Found, Row, RowFormat, Writer, settled};
 use crate::journal::store::Extent;
 use crate::journal::{Digest, Entry, Figures};
@@ -51,13 +54,14 @@ pub fn export(
     if let ExportFormat::Rows(format) = format {
         return rows(options, format, source);
     }
-    let prices = options.prices.read(&options.zone)?;
-    if prices.is_none() && matches!(format, ExportFormat::Focus { .. }) {
+    if matches!(format, ExportFormat::Focus { .. }) && options.prices.read(&options.zone)?.is_none()
+    {
         return Err(BillError::NoPrices.into());
     }
     let output = Output::open(options.output.clone(), true)?;
-    let ledger = Ledger::for_bill_by(options.by);
-    let (_, report, _) = read_into(ledger, options, &options.asked, prices, source)?;
+    let read = read(options, source)?;
+    let closing = closing_of(options, &read);
+    let (_, report) = reported(options, read, closing.as_ref(), source)?;
     let page = match format {
         ExportFormat::Focus { is_raw } => focus::csv(&report, is_raw)?.into_bytes(),
         #[cfg(feature = "xlsx")]
@@ -131,16 +135,19 @@ struct First {
 }
 
 fn first_reading(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<First> {
-    let by_process = BillOptions {
+    let read = read_into(Ledger::for_passing_by(), options, source)?;
+    let Read { ledger, head, period, outside } = read;
+    let ask = Ask {
+        period,
         by: By::Process,
         share: SharePolicy::None,
+        gpus: chosen_gpus(&ledger, &options.gpus)?,
         accounts: Vec::new(),
-        ..options.clone()
+        prices: None,
     };
-    let ledger = Ledger::for_passing_by();
-    let (ledger, report, extent) = read_into(ledger, &by_process, &options.asked, None, source)?;
+    let report = report(&ledger, &ask, head, &outside)?;
     // What is entered from here on is no part of it.
-    let extent = Extent { head: Some(report.journal_head.seq), ..extent };
+    let extent = Extent::at(head.seq);
     Ok(First { ledger, report, extent })
 }
 

@@ -3,6 +3,7 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod accounting;
+mod audit;
 mod bill;
 mod daemon;
 mod doctor;
@@ -15,6 +16,7 @@ mod place;
 mod redact;
 mod release;
 mod residency;
+mod rotate_key;
 mod rules;
 mod source;
 mod status;
@@ -29,10 +31,12 @@ use clap::{Parser, Subcommand};
 
 use tracing_subscriber::EnvFilter;
 
-use self::bill::Bill;
+use self::bill::BillCommand;
 use self::trace::Trace;
+use crate::audit::BundleError;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
+use crate::billing::{CloseError, DiffError};
 use crate::calling::NoSuchGpu;
 use crate::clock::Clock;
 use crate::daemon::{LogFilter, hold_reloads};
@@ -84,13 +88,15 @@ enum Command {
     /// Check the journal, or move old entries into an archive
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
-    Bill(Bill),
+    Bill(BillCommand),
     /// Write settlements as rows (CSV, JSON lines, Parquet), or a bill as a workbook, a page for a browser, or FOCUS
     Export(export::Export),
     /// Say why a settlement stands where it does: what named it, or what would have
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
     Rules(rules::RulesCommand),
+    /// Prove what a bill rests on to somebody who has nothing else
+    Audit(audit::Audit),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Curves of device memory and utilization whose every number says how near it was to its moment
@@ -153,6 +159,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
         | Command::Export(_)
         | Command::Explain(_)
         | Command::Rules(_)
+        | Command::Audit(_)
         | Command::Doctor(_)
         | Command::Residency(_)
         | Command::Accounting(_)
@@ -166,6 +173,9 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
                 || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
+                || error.downcast_ref::<BundleError>().is_some_and(BundleError::is_usage)
+                || error.is::<DiffError>()
+                || error.downcast_ref::<CloseError>().is_some_and(CloseError::is_usage)
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
             ExitCode::from(if is_usage {
                 STATUS_USAGE
@@ -217,10 +227,11 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Release(release) => release.run(),
         Command::Mark(mark) => mark.run(),
         Command::Journal(journal) => journal.run(&clock),
-        Command::Bill(bill) => bill::run(bill, clock),
+        Command::Bill(bill) => bill.run(clock),
         Command::Export(export) => export::run(export, clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
+        Command::Audit(audit) => audit.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
@@ -243,6 +254,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Bill(_) => "bill",
         Command::Export(_) => "export",
         Command::Rules(_) => "rules",
+        Command::Audit(_) => "audit",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
         Command::Residency(_) => "residency, but for record,",

@@ -54,12 +54,14 @@ mod period;
 mod place;
 mod projection;
 mod proven;
+mod raw;
 mod reader;
 mod schema;
 mod segment;
 mod side;
+mod signing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod writer;
 
@@ -73,6 +75,9 @@ pub(crate) use parts::archives_of;
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
 pub use period::{Extent, PeriodRead};
 pub use place::{StateDir, Warning, is_of_a_journal};
+pub use raw::RawEntry;
 pub use reader::Reader;
+pub use segment::{Bearing, names};
+pub use signing::{Signed, Signer};
 pub use tree::Tree;
 pub use writer::{Appended, Outcome, Store};
