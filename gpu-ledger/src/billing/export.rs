@@ -54,14 +54,13 @@ pub fn export(
     if let ExportFormat::Rows(format) = format {
         return rows(options, format, source);
     }
-    if matches!(format, ExportFormat::Focus { .. }) && options.prices.read(&options.zone)?.is_none()
-    {
-        return Err(BillError::NoPrices.into());
-    }
     let output = Output::open(options.output.clone(), true)?;
     let read = read(options, source)?;
     let closing = closing_of(options, &read);
     let (_, report) = reported(options, read, closing.as_ref(), source)?;
+    if matches!(format, ExportFormat::Focus { .. }) && report.priced.is_none() {
+        return Err(BillError::NoPrices.into());
+    }
     let page = match format {
         ExportFormat::Focus { is_raw } => focus::csv(&report, is_raw)?.into_bytes(),
         #[cfg(feature = "xlsx")]

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use jiff::tz::TimeZone;
 
 use super::Usage;
+use super::bill::{prices, zone};
 use super::place::Place;
 use super::source::with_source;
-use crate::bill::period::{Asked, PeriodError};
+use crate::bill::period::Asked;
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, ExportFormat, Format, PricesAt, Version};
+use crate::billing::{self, BillOptions, ExportFormat, Format, Version};
 use crate::clock::Clock;
 use crate::export::rows::RowFormat;
 
@@ -147,13 +147,8 @@ fn refuse_ignored(export: &Export) -> Result<(), Usage> {
 }
 
 fn options(export: Export, format: ExportFormat, clock: Clock) -> anyhow::Result<BillOptions> {
-    let prices =
-        export.place.prices(export.prices.as_ref())?.map_or(PricesAt::Default, PricesAt::Named);
-    let zone = if export.utc {
-        TimeZone::UTC
-    } else {
-        TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
-    };
+    let prices = prices(&export.place, export.prices.as_ref())?;
+    let zone = zone(export.utc)?;
     Ok(BillOptions {
         asked: Asked { since: export.since, until: export.until, period: export.period },
         version: Version::Usual,
