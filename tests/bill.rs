@@ -28,8 +28,14 @@ mod closed;
 #[path = "bill/focus.rs"]
 mod focus;
 #[cfg(test)]
+#[path = "bill/page.rs"]
+mod page;
+#[cfg(test)]
 #[path = "support/python.rs"]
 mod python;
+#[cfg(test)]
+#[path = "bill/rows.rs"]
+mod rows;
 #[cfg(test)]
 #[path = "support/skip.rs"]
 mod skip;

@@ -42,6 +42,7 @@
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`audit`] | bundles: a bill with all that it is made of, for whoever has nothing else | a journal, the bundle's folder |
 //! | [`explain`] | why a settlement stands where it does | a journal |
+//! | [`export`] | bills and settlements as other programs and people elsewhere take them | nothing |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -79,6 +80,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod escape;
 pub mod explain;
+pub mod export;
 pub mod host;
 pub mod identity;
 pub mod journal;

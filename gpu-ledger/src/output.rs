@@ -111,18 +111,101 @@ impl Output {
     }
 
     /// Writes the whole report. A reader that closed its end has seen enough: no error.
-    pub(crate) fn write(mut self, page: &str) -> Result<(), OutputError> {
+    pub(crate) fn write(self, page: &str) -> Result<(), OutputError> {
+        self.write_bytes(page.as_bytes())
+    }
+
+    /// The same of one that is no text.
+    pub(crate) fn write_bytes(mut self, page: &[u8]) -> Result<(), OutputError> {
         match &mut self {
-            Self::Stdout => to_stdout(page).map_err(OutputError::Stream),
+            Self::Stdout => bytes_to_stdout(page).map_err(OutputError::Stream),
             Self::Stderr => stream(&mut io::stderr().lock(), page),
             Self::Stream { path, file } => {
-                let written = pipe_closed_is_fine(file.write_all(page.as_bytes()));
+                let written = pipe_closed_is_fine(file.write_all(page));
                 written.map_err(|cause| OutputError::file(path, cause))
             }
             Self::Beside { path, draft } => {
                 replace(path, draft, page).map_err(|cause| OutputError::file(path, cause))
             }
         }
+    }
+
+    /// Begins a report that is written piece by piece; a file is its own only once it is finished.
+    pub(crate) fn begin(self) -> Result<Pieces, OutputError> {
+        let to: Box<dyn io::Write + Send> = match &self {
+            Self::Stdout => {
+                drop(stdout().map_err(OutputError::Stream)?);
+                Box::new(io::stdout())
+            }
+            Self::Stderr => Box::new(io::stderr()),
+            Self::Stream { path, file } => {
+                Box::new(file.try_clone().map_err(|cause| OutputError::file(path, cause))?)
+            }
+            Self::Beside { path, draft } => {
+                let file = draft_of(path, draft).map_err(|cause| OutputError::file(path, cause))?;
+                Box::new(file)
+            }
+        };
+        Ok(Pieces { output: self, to: io::BufWriter::new(to), is_gone: false })
+    }
+
+    /// As the cause of an error says it.
+    fn failed(&self, cause: io::Error) -> OutputError {
+        match self {
+            Self::Stdout | Self::Stderr => OutputError::Stream(cause),
+            Self::Stream { path, .. } | Self::Beside { path, .. } => OutputError::file(path, cause),
+        }
+    }
+}
+
+/// A report as it is written.
+pub(crate) struct Pieces {
+    output: Output,
+    to: io::BufWriter<Box<dyn io::Write + Send>>,
+    /// Whoever read it has seen enough.
+    is_gone: bool,
+}
+
+impl Pieces {
+    /// The report is whole: a file takes its place.
+    pub(crate) fn finish(mut self) -> Result<(), OutputError> {
+        let written = io::Write::flush(&mut self);
+        let placed = written.and_then(|()| match &self.output {
+            Output::Beside { path, draft } => {
+                File::open(draft)?.sync_all()?;
+                std::fs::rename(draft, path)
+            }
+            Output::Stdout | Output::Stderr | Output::Stream { .. } => Ok(()),
+        });
+        placed.map_err(|cause| self.output.failed(cause))
+    }
+
+    fn or_gone<T>(&mut self, written: io::Result<T>, instead: T) -> io::Result<T> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_gone = true;
+                Ok(instead)
+            }
+            other => other,
+        }
+    }
+}
+
+impl io::Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_gone {
+            return Ok(bytes.len());
+        }
+        let written = self.to.write(bytes);
+        self.or_gone(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_gone {
+            return Ok(());
+        }
+        let flushed = self.to.flush();
+        self.or_gone(flushed, ())
     }
 }
 
@@ -140,20 +223,25 @@ fn create(draft: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(draft)
 }
 
-fn replace(path: &Path, draft: &Path, page: &str) -> io::Result<()> {
-    let mut file = create(draft)?;
-    // What takes a file's place takes over who may read it.
+/// A draft of what will take a file's place, and takes over who may read it.
+fn draft_of(path: &Path, draft: &Path) -> io::Result<File> {
+    let file = create(draft)?;
     if let Ok(old) = std::fs::metadata(path) {
         fchown(&file, Some(old.uid()), Some(old.gid()))?;
         file.set_permissions(old.permissions())?;
     }
-    file.write_all(page.as_bytes())?;
+    Ok(file)
+}
+
+fn replace(path: &Path, draft: &Path, page: &[u8]) -> io::Result<()> {
+    let mut file = draft_of(path, draft)?;
+    file.write_all(page)?;
     file.sync_all()?;
     std::fs::rename(draft, path)
 }
 
-fn stream(to: &mut impl io::Write, page: &str) -> Result<(), OutputError> {
-    let written = to.write_all(page.as_bytes()).and_then(|()| to.flush());
+fn stream(to: &mut impl io::Write, page: &[u8]) -> Result<(), OutputError> {
+    let written = to.write_all(page).and_then(|()| to.flush());
     pipe_closed_is_fine(written).map_err(OutputError::Stream)
 }
 
@@ -182,8 +270,12 @@ pub(crate) fn stdout() -> io::Result<io::StdoutLock<'static>> {
 
 /// Writes a page to stdout. Whoever reads only its beginning has had enough: no error.
 pub(crate) fn to_stdout(page: &str) -> io::Result<()> {
+    bytes_to_stdout(page.as_bytes())
+}
+
+fn bytes_to_stdout(page: &[u8]) -> io::Result<()> {
     let mut stdout = stdout()?;
-    pipe_closed_is_fine(stdout.write_all(page.as_bytes()).and_then(|()| stdout.flush()))
+    pipe_closed_is_fine(stdout.write_all(page).and_then(|()| stdout.flush()))
 }
 
 /// A line of ours on stderr, beside whatever the command writes there.
@@ -210,6 +302,28 @@ mod tests {
         Output::open(Some(path.clone()), false).unwrap().write("new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_report_in_pieces_is_whole_or_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        std::fs::write(&path, "old").unwrap();
+        let pieces = || Output::open(Some(path.clone()), false).unwrap().begin().unwrap();
+        let mut given_up = pieces();
+        given_up.write_all(b"half").unwrap();
+        drop(given_up);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        let mut whole = pieces();
+        whole.write_all(b"one,").unwrap();
+        whole.write_all(b"two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        whole.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one,two");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut full = Output::open(Some("/dev/full".into()), false).unwrap().begin().unwrap();
+        full.write_all(b"row").unwrap();
+        assert!(full.finish().is_err());
     }
 
     #[test]

@@ -141,6 +141,15 @@ pub enum BillError {
         /// Of what.
         what: &'static str,
     },
+    /// More entries than are kept where settlements are not.
+    #[error(
+        "more than {most} corrections, conflicts, gaps and open entries bear on this period, which are kept in memory; ask \
+         for a shorter one"
+    )]
+    Kept {
+        /// So many are.
+        most: usize,
+    },
     /// Entries of a journal came in another order than that of their numbers.
     #[error("entry {seq} was handed over after entry {last}; entries are taken in their order")]
     Order {

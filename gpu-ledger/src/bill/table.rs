@@ -319,7 +319,7 @@ fn or_unknown(value: Option<impl ToString>) -> String {
 const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
 
 /// A stranger's name as a cell.
-pub(super) fn text(name: &str, is_raw: bool) -> String {
+pub(crate) fn text(name: &str, is_raw: bool) -> String {
     if is_raw {
         return name.to_owned();
     }

@@ -7,6 +7,7 @@ mod adjust;
 mod close;
 mod closed;
 mod diff;
+mod export;
 mod journal;
 mod prices;
 mod replay;
@@ -15,6 +16,7 @@ mod why;
 
 pub use close::{CloseError, CloseOptions, close};
 pub use diff::{DiffError, DiffOptions, diff};
+pub use export::{ExportFormat, export};
 pub use journal::JournalFiles;
 pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
@@ -208,20 +210,14 @@ pub(super) struct Read {
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
     let output = Output::open(options.output.clone(), true)?;
-    let mut read = read(options, source)?;
-    let closing = match options.version {
-        Version::Usual => read.ledger.closings().of(read.period.span).cloned(),
-        Version::AsOf(_) | Version::Head(_) => None,
-    };
-    if let Some(closing) = &closing {
-        if closed::is_as_closed(options, closing, &read.outside)? {
-            return closed::give(options, closing, source, output);
-        }
-        read = closed::read_as_closed(options, closing, read.period, source)?;
+    let read = read(options, source)?;
+    let closing = closing_of(options, &read);
+    if let Some(closing) = &closing
+        && closed::is_as_closed(options, closing, &read.outside)?
+    {
+        return closed::give(options, closing, source, output);
     }
-    let only_uid = read.outside.reading.only_uid;
-    let prices = prices(options, (closing.as_ref(), only_uid), source)?;
-    let report = made(options, &read, (prices, closing.as_ref()), source)?;
+    let (read, report) = reported(options, read, closing.as_ref(), source)?;
     let page = page(&report, &read.ledger, options.format)?;
     if let Err(error) = output.write(&page) {
         output::complain(&format!("{error:#}"));
@@ -244,11 +240,43 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
 }
 
+/// How the period was closed that is asked for, where it was and nothing else is asked for.
+fn closing_of(options: &BillOptions, read: &Read) -> Option<Closing> {
+    match options.version {
+        Version::Usual => read.ledger.closings().of(read.period.span).cloned(),
+        Version::AsOf(_) | Version::Head(_) => None,
+    }
+}
+
+/// The bill of what was read; of a closed period, of what it was closed with.
+fn reported(
+    options: &BillOptions,
+    mut read: Read,
+    closing: Option<&Closing>,
+    source: &mut dyn Source,
+) -> anyhow::Result<(Read, Report)> {
+    if let Some(closing) = closing {
+        read = closed::read_as_closed(options, closing, read.period, source)?;
+    }
+    let only_uid = read.outside.reading.only_uid;
+    let prices = prices(options, (closing, only_uid), source)?;
+    let report = made(options, &read, (prices, closing), source)?;
+    Ok((read, report))
+}
+
 /// Reads what a bill is made of, at the version that is wanted.
 fn read(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<Read> {
+    read_into(Ledger::for_bill_by(options.by), options, source)
+}
+
+/// The same into a ledger of another kind.
+fn read_into(
+    mut ledger: Ledger,
+    options: &BillOptions,
+    source: &mut dyn Source,
+) -> anyhow::Result<Read> {
     let asked = asked(options);
     let (mut standpoint, extent) = version(options, source)?;
-    let mut ledger = Ledger::for_bill_by(options.by);
     let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
     // What was entered since the asking is no sign that a clock was set.
     let read_at_ms = match extent.head {

@@ -206,7 +206,7 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
 }
 
 /// Where prices are: as typed, else as configured, else in the usual place.
-fn prices(place: &Place, typed: Option<&PathBuf>) -> Result<PricesAt, ConfigError> {
+pub(super) fn prices(place: &Place, typed: Option<&PathBuf>) -> Result<PricesAt, ConfigError> {
     let at = place.prices(typed)?;
     Ok(match at {
         Some(path) if typed.is_some() => PricesAt::Named(path),
@@ -216,7 +216,7 @@ fn prices(place: &Place, typed: Option<&PathBuf>) -> Result<PricesAt, ConfigErro
 }
 
 /// Where days begin.
-fn zone(is_utc: bool) -> Result<TimeZone, PeriodError> {
+pub(super) fn zone(is_utc: bool) -> Result<TimeZone, PeriodError> {
     if is_utc {
         return Ok(TimeZone::UTC);
     }

@@ -8,6 +8,7 @@ mod bill;
 mod daemon;
 mod doctor;
 mod explain;
+mod export;
 mod journal;
 mod mark;
 mod names;
@@ -88,6 +89,8 @@ enum Command {
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
     Bill(BillCommand),
+    /// Write settlements as rows (CSV, JSON lines, Parquet), or a bill as a workbook, a page for a browser, or FOCUS
+    Export(export::Export),
     /// Say why a settlement stands where it does: what named it, or what would have
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
@@ -153,6 +156,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
         | Command::Mark(_)
         | Command::Journal(_)
         | Command::Bill(_)
+        | Command::Export(_)
         | Command::Explain(_)
         | Command::Rules(_)
         | Command::Audit(_)
@@ -224,6 +228,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Mark(mark) => mark.run(),
         Command::Journal(journal) => journal.run(&clock),
         Command::Bill(bill) => bill.run(clock),
+        Command::Export(export) => export::run(export, clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
         Command::Audit(audit) => audit.run(),
@@ -247,6 +252,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Mark(_) => "mark",
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
+        Command::Export(_) => "export",
         Command::Rules(_) => "rules",
         Command::Audit(_) => "audit",
         Command::Explain(_) => "explain",

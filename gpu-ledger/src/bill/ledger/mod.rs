@@ -20,7 +20,7 @@ mod tests;
 
 pub use cut::{Cut, CutBooks, CutGpu, Holder, PENDING_MS_MAX, Which};
 pub use memory::{CutMemory, MemoryOf};
-pub use rows::{CutRow, CutRows};
+pub use rows::{CutRow, CutRows, counts};
 pub use sight::Sight;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ use self::memory::Memories;
 use self::names::{Map, Names};
 use self::settled::{AllSettled, Seen, Settled};
 use self::sight::Sights;
-use super::{BillError, By, Closings};
+use super::{BillError, By, Closings, Placing};
 use crate::attribution::Labels;
 use crate::coverage::Gap;
 use crate::identity::Basis;
@@ -40,8 +40,12 @@ use crate::journal::entry::{
 };
 use crate::journal::{Entry, Figures, Recovered};
 use crate::settlement::{Account, Balance};
-use crate::unit::{Bytes, GpuUuid, Pid, Span, WallUs};
+use crate::unit::{Bytes, GpuUuid, Pid, WallUs};
 use crate::unknown::{DisputeReason, GapCause};
+
+/// Entries that a ledger which keeps no settlement keeps one by one: what is open, corrected, in conflict or a gap. Some
+/// hundreds of bytes each.
+pub const PASSED_MAX: usize = 200_000;
 
 /// On which GPU, and whose: names as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -96,7 +100,17 @@ pub struct Ledger {
     summed: BTreeMap<u32, Balance>,
     /// Accounts of entries that were corrected before they were handed over.
     moved: BTreeMap<u64, u32>,
+    /// Of a ledger that keeps no settlement: what else of them a bill goes by.
+    passed: Option<Passed>,
     last_seq: u64,
+}
+
+/// What is left of settlements that were taken and not kept.
+#[derive(Clone, Default, Debug)]
+struct Passed {
+    earliest_ms: Option<u64>,
+    /// Numbers of those that were read again with other contents.
+    conflicts: BTreeSet<u64>,
 }
 
 impl Ledger {
@@ -113,10 +127,39 @@ impl Ledger {
         Self { keeps_labels: by.needs_labels(), ..Self::default() }
     }
 
+    /// One of nothing that keeps no settlement and no memory held, but what is open, what could be seen, and what was
+    /// said of settlements later: [`Self::account_of`], [`Self::is_in_conflict`]. Its size is that of those, and of
+    /// the names of what was open, however many settlements there are.
+    #[must_use]
+    pub fn for_passing_by() -> Self {
+        Self { passed: Some(Passed::default()), ..Self::default() }
+    }
+
+    /// On which account an entry stands that was corrected; `None` where its own holds. Of a ledger that keeps no
+    /// settlement.
+    #[must_use]
+    pub fn account_of(&self, seq: u64) -> Option<&Account> {
+        self.accounts.name(*self.moved.get(&seq)?)
+    }
+
+    /// Whether a settlement was read again with other contents. Of a ledger that keeps no settlement.
+    #[must_use]
+    pub fn is_in_conflict(&self, seq: u64) -> bool {
+        self.passed.as_ref().is_some_and(|passed| passed.conflicts.contains(&seq))
+    }
+
+    /// How many entries are kept one by one, beside settlements.
+    fn kept(&self) -> usize {
+        let conflicts = self.passed.as_ref().map_or(0, |passed| passed.conflicts.len());
+        let kept = [self.opened.len(), self.gaps.len(), self.moved.len()];
+        kept.into_iter().fold(conflicts, usize::saturating_add)
+    }
+
     /// Takes the next entry.
     ///
     /// # Errors
-    /// [`BillError::Order`] where it does not come after the last one.
+    /// [`BillError::Order`] where it does not come after the last one; [`BillError::Kept`] of a ledger that keeps no
+    /// settlement, past [`PASSED_MAX`].
     pub fn take(&mut self, entry: &Entry) -> Result<(), BillError> {
         let (last, seq) = (self.last_seq, entry.seq);
         if seq <= last {
@@ -130,9 +173,12 @@ impl Ledger {
             }
             Figures::Open(open) => self.take_open(seq, open),
             Figures::Correction(correction) => self.correct(correction),
-            Figures::Conflict(conflict) => {
-                self.settled.dispute(conflict.of, DisputeReason::Conflict);
-            }
+            Figures::Conflict(conflict) => match &mut self.passed {
+                Some(passed) => {
+                    passed.conflicts.insert(conflict.of);
+                }
+                None => self.settled.dispute(conflict.of, DisputeReason::Conflict),
+            },
             Figures::Gap(gap) => self.take_gap(gap),
             Figures::Epoch(epoch) => self.take_epoch(seq, epoch),
             Figures::Coverage(edge) => self.take_coverage(edge),
@@ -142,10 +188,15 @@ impl Ledger {
             Figures::Key(_) => {}
             Figures::Memory(stretch) => {
                 self.sights.told_of(stretch.to.ms().saturating_sub(1));
-                self.take_memory(stretch);
+                if self.passed.is_none() {
+                    self.take_memory(stretch);
+                }
             }
         }
         self.sights.learnt(entry.at.stamp.wall.ms());
+        if self.passed.is_some() && self.kept() > PASSED_MAX {
+            return Err(BillError::Kept { most: PASSED_MAX });
+        }
         Ok(())
     }
 
@@ -173,7 +224,8 @@ impl Ledger {
     pub fn earliest_ms(&self) -> Option<u64> {
         let settled = self.settled.all().map(|seen| seen.earliest_ms());
         let opened = self.opened.values().map(Opened::since_ms);
-        settled.chain(opened).chain(self.sights.earliest_ms()).min()
+        let passed = self.passed.as_ref().and_then(|passed| passed.earliest_ms);
+        settled.chain(opened).chain(self.sights.earliest_ms()).chain(passed).min()
     }
 
     /// The periods that are closed.
@@ -309,6 +361,20 @@ impl Ledger {
         // What was never summed is nothing.
         let summed = self.summed.entry(gpu).or_default();
         *summed = summed.plus(figures.held);
+        let placing = Placing::of_figures(figures);
+        if let Some(passed) = &mut self.passed {
+            let from_ms = figures.start.map_or(placing.read_at_ms, WallUs::ms);
+            let earliest_ms = from_ms.min(placing.read_at_ms);
+            passed.earliest_ms =
+                Some(passed.earliest_ms.map_or(earliest_ms, |ms| ms.min(earliest_ms)));
+        }
+        // The read that showed it final had an answer.
+        if let (Some(span), None) = (placing.span(), figures.dispute) {
+            self.sights.good_until(gpu, span.to_ms().min(placing.read_at_ms));
+        }
+        if self.passed.is_some() {
+            return;
+        }
         let user = (figures.pid, figures.uid);
         let (account, program) = (&figures.account, figures.program.as_ref());
         let whose = self.whose(gpu, account, program, &figures.labels, user);
@@ -326,12 +392,6 @@ impl Ledger {
             busy: figures.busy.clone(),
             memory_peak: figures.memory_peak,
         };
-        // The read that showed it final had an answer.
-        if let (Some(start), None) = (figures.start, figures.dispute)
-            && let Some(span) = Span::of_row(start, figures.held)
-        {
-            self.sights.good_until(gpu, span.to_ms().min(settled.read_at_ms));
-        }
         self.settled.push(settled);
     }
 

@@ -51,6 +51,17 @@ impl Settlements<LineKey> for CutRows<'_> {
     }
 }
 
+/// Whether a settlement is counted on the bill of a period.
+#[must_use]
+pub fn counts(booked: &Booked<LineKey>, period: Span) -> bool {
+    match booked {
+        Booked::Placed(holding) => meets(holding.span, period),
+        Booked::Disputed { at_ms, .. } | Booked::NoStartTime { at_ms, .. } => {
+            within(*at_ms, period)
+        }
+    }
+}
+
 /// A settlement on a bill, beside its place in the interval algebra.
 #[derive(Clone, Debug)]
 pub struct CutRow<'a> {
@@ -88,12 +99,7 @@ impl CutRow<'_> {
     /// Whether it is counted on the bill of a period: not where it is only known to have shared.
     #[must_use]
     pub fn counts(&self, period: Span) -> bool {
-        match self.booked() {
-            Booked::Placed(holding) => meets(holding.span, period),
-            Booked::Disputed { at_ms, .. } | Booked::NoStartTime { at_ms, .. } => {
-                within(at_ms, period)
-            }
-        }
+        counts(&self.booked(), period)
     }
 
     /// What of a period it held, where it has its place on the clock and counts there: nothing, where it was shorter

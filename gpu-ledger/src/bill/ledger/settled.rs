@@ -8,6 +8,7 @@ use super::names::Names;
 use crate::accounting::{Busy, BusySource};
 use crate::bill::{Placing, StartPlace};
 use crate::identity::Basis;
+use crate::journal::entry::SettlementFigures;
 use crate::unit::{Bytes, Ms, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, Flag};
 
@@ -99,6 +100,31 @@ pub(super) struct Seen<'a> {
     common: &'a Common,
 }
 
+impl Placing {
+    /// Of a settlement as it was entered: on the wall clock.
+    #[must_use]
+    pub fn of_figures(figures: &SettlementFigures) -> Self {
+        let (pid, held, dispute) = (figures.pid, figures.held, figures.dispute);
+        Self::entered(pid, (figures.start, held), figures.read_at.wall.ms(), dispute)
+    }
+
+    fn entered(
+        pid: Pid,
+        (start, held): (Option<WallUs>, Ms),
+        read_at_ms: u64,
+        dispute: Option<DisputeReason>,
+    ) -> Self {
+        Self {
+            pid,
+            start: start.map(|start| StartPlace::At(start.ms())),
+            held,
+            is_span: start.is_some_and(|start| Span::of_row(start, held).is_some()),
+            read_at_ms,
+            dispute,
+        }
+    }
+}
+
 impl Seen<'_> {
     pub(super) const fn basis(&self) -> Option<Basis> {
         self.common.basis
@@ -117,14 +143,7 @@ impl Seen<'_> {
     }
 
     pub(super) fn placing(&self) -> Placing {
-        Placing {
-            pid: self.pid,
-            start: self.start.map(|start| StartPlace::At(start.ms())),
-            held: self.held,
-            is_span: self.start.is_some_and(|start| Span::of_row(start, self.held).is_some()),
-            read_at_ms: self.read_at_ms,
-            dispute: self.dispute(),
-        }
+        Placing::entered(self.pid, (self.start, self.held), self.read_at_ms, self.dispute())
     }
 
     pub(super) fn earliest_ms(&self) -> u64 {

@@ -11,15 +11,15 @@ use super::lifetimes::{Class, Classes};
 use super::memory;
 use super::priced;
 use super::{
-    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, MemoryHeld, NoDriverRow, Open,
+    Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, Lane, MemoryHeld, NoDriverRow, Open,
     PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
-use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
+use crate::bill::ledger::{Cut, CutBooks, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
 use crate::bill::lines::bill_with;
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
+    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
@@ -154,17 +154,15 @@ pub fn report(
         closed_periods: Vec::new(),
         adjustments: None,
         shown: Shown::default(),
+        lanes: lanes(&cut, ask.by, period),
     };
     holders(&mut report, &cut, &bill, outside);
-    let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
-        cut.line(line.account).is_some_and(|name| name.is_unknown)
-    };
     let missing = Missing {
         memory: memory_lacks(&report),
         archived: outside.missing,
         samples: found.total.unsampled_count,
         peaks: found.total.peaks_unknown,
-        lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
+        lines: unnamed(&cut, &bill),
     };
     let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
     report.unknown = unknown(&report, missing, doubted.collect());
@@ -184,6 +182,31 @@ pub fn report(
 /// Whether anything on the bill says what each settlement got: the settlements themselves, or a price, where one slept.
 pub(super) fn keeps_parts(ledger: &Ledger, ask: &Ask) -> bool {
     ask.by == By::Process || (ask.prices.is_some() && ledger.has_slept())
+}
+
+/// Settlements whose line has no name.
+fn unnamed(cut: &Cut<'_>, bill: &Bill<LineKey>) -> u64 {
+    let is_unknown = |key| cut.line(key).is_some_and(|name| name.is_unknown);
+    let unnamed = bill.accounts.iter().filter(|line| is_unknown(line.account));
+    unnamed.fold(0, |sum, line| sum.saturating_add(line.settlements))
+}
+
+/// Who held each GPU when.
+fn lanes(cut: &Cut<'_>, by: By, period: Span) -> Vec<Lane> {
+    if by != By::Process {
+        return Vec::new();
+    }
+    let lane = |books: &CutBooks<'_>| {
+        let within = |holding: Holding<LineKey>| {
+            let span = holding.span.overlap(period)?;
+            Some(Holding { span, ..holding })
+        };
+        Lane {
+            holdings: books.holdings().filter_map(within).collect(),
+            uncovered: books.uncovered.iter().filter_map(|span| span.overlap(period)).collect(),
+        }
+    };
+    cut.books.iter().map(lane).collect()
 }
 
 /// GPUs and what of their memory has no figure, with the word of why; of a GPU that nobody sampled, that.
@@ -608,6 +631,7 @@ fn open(gpu: &GpuUuid, holder: &Holder, parts: Option<Parts>) -> Open {
     let parts = parts.filter(|_| holder.is_open_row());
     Open {
         line: holder.line,
+        seq: holder.seq,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         start_time_us: holder.start.filter(|_| holder.kind == OpenKind::Row),
@@ -637,6 +661,7 @@ fn no_driver_row(
     let age_ms = holder.span.zip(born_ms).and_then(|(span, born)| span.to_ms().checked_sub(*born));
     NoDriverRow {
         line: holder.line,
+        seq: holder.seq,
         gpu_uuid: gpu.clone(),
         pid: holder.pid.shown(),
         account: holder_name(holder),

@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::bill::{LineKey, Shown};
+use crate::bill::{Holding, LineKey, Shown};
 use crate::identity::Basis;
 use crate::settlement::NamedBy;
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
@@ -112,6 +112,18 @@ pub struct Report {
     /// How names are told apart on a page.
     #[serde(skip)]
     pub shown: Shown,
+    /// Who held each GPU when, in the order of `gpus`; empty unless the bill is made by process.
+    #[serde(skip)]
+    pub lanes: Vec<Lane>,
+}
+
+/// Who held one GPU when, for pictures.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Everything that has an interval in the period, cut to it.
+    pub holdings: Vec<Holding<LineKey>>,
+    /// When it was not seen; these may overlap.
+    pub uncovered: Vec<Span>,
 }
 
 /// The end of the journal that a bill was made from.
@@ -295,6 +307,9 @@ pub struct Open {
     /// On which line.
     #[serde(skip)]
     pub line: LineKey,
+    /// Number of its entry in the journal.
+    #[serde(skip)]
+    pub seq: u64,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Whose; null where it is another user's.
@@ -335,6 +350,9 @@ pub struct NoDriverRow {
     /// On which line.
     #[serde(skip)]
     pub line: LineKey,
+    /// Number of its entry in the journal.
+    #[serde(skip)]
+    pub seq: u64,
     /// Which GPU.
     pub gpu_uuid: GpuUuid,
     /// Who; null where it is another user's.

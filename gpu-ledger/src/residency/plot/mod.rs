@@ -43,6 +43,7 @@ pub use self::column::COLUMNS;
 pub use self::fold::{Curve, CurveFold, PHASES_MAX};
 pub use self::output::{Format, write};
 pub use self::processes::{NAMES_MAX, PROCESSES_MAX, Process, SHOWN_MAX};
+pub(crate) use self::style::OKABE_ITO;
 pub use self::style::Theme;
 
 /// What a batch's manifest and its check say.

@@ -34,7 +34,8 @@ struct Palette {
     others: &'static str,
 }
 
-const OKABE_ITO: [&str; BANDS] =
+/// The colours of bands, for other pictures too.
+pub(crate) const OKABE_ITO: [&str; BANDS] =
     ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2", "#d55e00"];
 
 const LIGHT: Palette = Palette {
