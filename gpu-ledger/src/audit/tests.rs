@@ -369,6 +369,16 @@ fn modes_and_names_are_those_of_the_layout() {
     }
 }
 
+/// A change of a bundle, and what is said of it.
+type Case<'c> = (&'c dyn Fn(&Path), &'c str);
+
+/// Replaces a text in the manifest once.
+fn manifest(path: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(path.join(MANIFEST)).unwrap();
+    assert!(text.contains(from), "{from}");
+    std::fs::write(path.join(MANIFEST), text.replacen(from, to, 1)).unwrap();
+}
+
 #[test]
 fn what_is_no_bundle_or_was_changed_is_refused_by_name() {
     let folder = Folder::new();
@@ -390,12 +400,7 @@ fn what_is_no_bundle_or_was_changed_is_refused_by_name() {
         std::fs::remove_dir_all(&bad).unwrap();
         error.unwrap_err().to_string()
     };
-    let manifest = |path: &Path, from: &str, to: &str| {
-        let text = std::fs::read_to_string(path.join(MANIFEST)).unwrap();
-        assert!(text.contains(from), "{from}");
-        std::fs::write(path.join(MANIFEST), text.replacen(from, to, 1)).unwrap();
-    };
-    let cases: &[(&dyn Fn(&Path), &str)] = &[
+    let cases: &[Case<'_>] = &[
         (&|path| std::fs::remove_file(path.join(MANIFEST)).unwrap(), "no manifest.json"),
         (
             &|path| std::fs::remove_file(path.join(MANIFEST_SIG)).unwrap(),

@@ -32,7 +32,7 @@ pub(super) struct Folder {
     above: OwnedFd,
     name: OsString,
     partial: OsString,
-    folder: OwnedFd,
+    own: OwnedFd,
     /// Every file and folder in it, in the order in which they were made.
     made: Vec<(String, AtFlags)>,
     listed: Vec<Listed>,
@@ -76,18 +76,26 @@ impl Folder {
             failed(errno)
         })?;
         let out = out.to_path_buf();
-        let (made, listed) = (Vec::new(), Vec::new());
-        Ok(Self { out, above, name, partial, folder, made, listed, is_whole: false })
+        Ok(Self {
+            out,
+            above,
+            name,
+            partial,
+            own: folder,
+            made: Vec::new(),
+            listed: Vec::new(),
+            is_whole: false,
+        })
     }
 
     /// Makes a folder in it.
     pub(super) fn folder(&mut self, name: &str) -> Result<(), BundleError> {
         let mode = Mode::from_raw_mode(FOLDER_MODE);
-        let made = rustix::fs::mkdirat(&self.folder, name, mode);
-        made.map_err(|errno| self.failed(name)(errno.into()))?;
+        let outcome = rustix::fs::mkdirat(&self.own, name, mode);
+        outcome.map_err(|errno| self.failed(name)(errno.into()))?;
         self.made.push((name.to_owned(), AtFlags::REMOVEDIR));
         let changed =
-            open_folder(&self.folder, name).and_then(|made| rustix::fs::fchmod(made, mode));
+            open_folder(&self.own, name).and_then(|below| rustix::fs::fchmod(below, mode));
         changed.map_err(|errno| self.failed(name)(errno.into()))
     }
 
@@ -95,11 +103,11 @@ impl Folder {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(FILE_MODE);
-        let made = rustix::fs::openat(&self.folder, name, flags, mode);
-        let made = made.map_err(|errno| self.failed(name)(errno.into()))?;
+        let file = rustix::fs::openat(&self.own, name, flags, mode);
+        let file = file.map_err(|errno| self.failed(name)(errno.into()))?;
         self.made.push((name.to_owned(), AtFlags::empty()));
-        rustix::fs::fchmod(&made, mode).map_err(|errno| self.failed(name)(errno.into()))?;
-        Ok(made.into())
+        rustix::fs::fchmod(&file, mode).map_err(|errno| self.failed(name)(errno.into()))?;
+        Ok(file.into())
     }
 
     /// Begins a file, whose bytes are hashed and written beside whoever makes them.
@@ -153,11 +161,11 @@ impl Folder {
     pub(super) fn finish(mut self) -> Result<(), BundleError> {
         let folders = self.made.iter().filter(|(_, kind)| *kind == AtFlags::REMOVEDIR);
         for (name, _) in folders {
-            let synced = open_folder(&self.folder, name.as_str()).and_then(rustix::fs::fsync);
+            let synced = open_folder(&self.own, name.as_str()).and_then(rustix::fs::fsync);
             synced.map_err(|errno| self.failed(name)(errno.into()))?;
         }
         let failed = |errno: Errno| BundleError::io("make", &self.out)(errno.into());
-        rustix::fs::fsync(&self.folder).map_err(failed)?;
+        rustix::fs::fsync(&self.own).map_err(failed)?;
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&self.above, &self.partial, &self.above, &self.name, flags)
         {
@@ -188,7 +196,7 @@ impl Drop for Folder {
         }
         for (name, kind) in self.made.iter().rev() {
             // Nothing can be done where it is gone already.
-            let _ = rustix::fs::unlinkat(&self.folder, name.as_str(), *kind);
+            let _ = rustix::fs::unlinkat(&self.own, name.as_str(), *kind);
         }
         let _ = rustix::fs::unlinkat(&self.above, &self.partial, AtFlags::REMOVEDIR);
     }

@@ -4,11 +4,15 @@ use std::io::Write;
 
 use crate::accounting::Row;
 use crate::audit::error::BundleError;
-use crate::journal::entry::{Change, CoverageEdge, Entry, EpochEdge, Evidence, Figures};
+use crate::journal::entry::{
+    Change, Correction, CoverageEdge, Entry, Epoch, EpochEdge, Evidence, Figures, OpenFigures,
+    SettlementFigures,
+};
 use crate::journal::form::Printer;
 use crate::settlement::Account;
 use crate::tables::{Cell, Kind, Table, TableError};
 use crate::unit::{Ms, WallUs};
+use crate::unknown::{DisputeReason, GapCause};
 
 /// Times are RFC 3339 in UTC; `_us` is the same in microseconds since 1970. `row_` is what the driver said.
 const COLUMNS: [(&str, Kind); 50] = [
@@ -70,13 +74,15 @@ pub(super) struct EntryTable<W: Write + Send> {
     printer: Printer,
 }
 
-fn failed(error: TableError) -> BundleError {
-    BundleError::Form(error.to_string())
+impl From<TableError> for BundleError {
+    fn from(error: TableError) -> Self {
+        Self::Form(error.to_string())
+    }
 }
 
 impl<W: Write + Send> EntryTable<W> {
     pub(super) fn new(out: W) -> Result<Self, BundleError> {
-        let table = Table::new(out, "entries", &COLUMNS, Vec::new()).map_err(failed)?;
+        let table = Table::new(out, "entries", &COLUMNS, Vec::new())?;
         Ok(Self { table, printer: Printer::default() })
     }
 
@@ -147,11 +153,11 @@ impl<W: Write + Send> EntryTable<W> {
             Cell::Text(Some(previous)),
             Cell::Text(Some(sha256)),
         ];
-        self.table.row(&cells).map_err(failed)
+        Ok(self.table.row(&cells)?)
     }
 
     pub(super) fn finish(self) -> Result<W, BundleError> {
-        self.table.finish().map_err(failed)
+        Ok(self.table.finish()?)
     }
 
     fn text(&mut self, wall: Option<WallUs>) -> Option<String> {
@@ -230,50 +236,11 @@ impl<'e> Facts<'e> {
         };
         let none = Self { row, ..Self::default() };
         match &entry.figures {
-            Figures::Settlement(one) => Self {
-                gpu: Some(&one.gpu.0),
-                pid: Some(one.pid.0.into()),
-                start: one.start,
-                held: Some(one.held),
-                read_at: Some(one.read_at.wall),
-                program: one.program.as_deref(),
-                uid: one.uid.map(u64::from),
-                basis: one.basis.as_ref().and_then(word),
-                flags: Some(joined(one.flags.iter().map(|flag| flag.as_str()))),
-                dispute: one.dispute.map(|dispute| dispute.as_str()),
-                asleep: one.asleep,
-                busy: one.busy.as_ref().map(|busy| (busy.low, busy.high)),
-                memory_peak: one.memory_peak.map(|bytes| bytes.0),
-                opened: one.opened,
-                booked: Some((one.booked.count, one.booked.held_ms)),
-                ..none.on(&one.account)
-            },
-            Figures::Open(one) => Self {
-                gpu: Some(&one.gpu.0),
-                pid: Some(one.pid.0.into()),
-                start: one.start,
-                open_kind: word(&one.kind),
-                program: one.program.as_deref(),
-                uid: one.uid.map(u64::from),
-                basis: one.basis.as_ref().and_then(word),
-                from: Some(one.first_seen.began.wall),
-                to: Some(one.first_seen.ended.wall),
-                ..none.on(&one.account)
-            },
-            Figures::Correction(one) => {
-                let none = Self { of: Some(one.of), ..none };
-                match &one.change {
-                    Change::Ended { last_seen, cause } => Self {
-                        change: Some("ended"),
-                        cause: cause.map(|cause| cause.as_str()),
-                        seen_until: Some(last_seen.wall),
-                        ..none
-                    },
-                    Change::Account(account) => {
-                        Self { change: Some("account"), ..none.on(account) }
-                    }
-                }
-            }
+            Figures::Settlement(one) => none.of_settlement(one),
+            Figures::Open(one) => none.of_open(one),
+            Figures::Coverage(one) => none.of_coverage(one),
+            Figures::Epoch(one) => none.of_epoch(one),
+            Figures::Correction(one) => none.of_correction(one),
             Figures::Conflict(one) => {
                 Self { of: Some(one.of), read_at: Some(one.read_at.wall), ..none }
             }
@@ -285,22 +252,6 @@ impl<'e> Facts<'e> {
                 size: one.size,
                 ..none
             },
-            Figures::Epoch(one) => {
-                let none = Self { gpu: Some(&one.gpu.0), from: Some(one.at.wall), ..none };
-                match one.edge {
-                    EpochEdge::Began { .. } => Self { edge: Some("began"), ..none },
-                    EpochEdge::Ended { cause } => {
-                        Self { edge: Some("ended"), cause: Some(cause.as_str()), ..none }
-                    }
-                }
-            }
-            Figures::Coverage(one) => {
-                let (edge, at) = match one {
-                    CoverageEdge::Began { at, .. } => ("began", at),
-                    CoverageEdge::Ended { at } => ("ended", at),
-                };
-                Self { edge: Some(edge), from: Some(at.wall), ..none }
-            }
             Figures::Mark(one) => Self {
                 seen_until: Some(one.processes_until.wall),
                 unresolved: u64::try_from(one.unresolved.len()).ok(),
@@ -323,6 +274,73 @@ impl<'e> Facts<'e> {
                 ..none
             },
         }
+    }
+
+    fn of_settlement(self, one: &'e SettlementFigures) -> Self {
+        Self {
+            gpu: Some(&one.gpu.0),
+            pid: Some(one.pid.0.into()),
+            start: one.start,
+            held: Some(one.held),
+            read_at: Some(one.read_at.wall),
+            program: one.program.as_deref(),
+            uid: one.uid.map(u64::from),
+            basis: one.basis.as_ref().and_then(word),
+            flags: Some(joined(one.flags.iter().map(|flag| flag.as_str()))),
+            dispute: one.dispute.map(DisputeReason::as_str),
+            asleep: one.asleep,
+            busy: one.busy.as_ref().map(|busy| (busy.low, busy.high)),
+            memory_peak: one.memory_peak.map(|bytes| bytes.0),
+            opened: one.opened,
+            booked: Some((one.booked.count, one.booked.held_ms)),
+            ..self.on(&one.account)
+        }
+    }
+
+    fn of_open(self, one: &'e OpenFigures) -> Self {
+        Self {
+            gpu: Some(&one.gpu.0),
+            pid: Some(one.pid.0.into()),
+            start: one.start,
+            open_kind: word(&one.kind),
+            program: one.program.as_deref(),
+            uid: one.uid.map(u64::from),
+            basis: one.basis.as_ref().and_then(word),
+            from: Some(one.first_seen.began.wall),
+            to: Some(one.first_seen.ended.wall),
+            ..self.on(&one.account)
+        }
+    }
+
+    fn of_correction(self, one: &'e Correction) -> Self {
+        let whole = Self { of: Some(one.of), ..self };
+        match &one.change {
+            Change::Ended { last_seen, cause } => Self {
+                change: Some("ended"),
+                cause: cause.map(GapCause::as_str),
+                seen_until: Some(last_seen.wall),
+                ..whole
+            },
+            Change::Account(account) => Self { change: Some("account"), ..whole.on(account) },
+        }
+    }
+
+    fn of_epoch(self, one: &'e Epoch) -> Self {
+        let whole = Self { gpu: Some(&one.gpu.0), from: Some(one.at.wall), ..self };
+        match one.edge {
+            EpochEdge::Began { .. } => Self { edge: Some("began"), ..whole },
+            EpochEdge::Ended { cause } => {
+                Self { edge: Some("ended"), cause: Some(cause.as_str()), ..whole }
+            }
+        }
+    }
+
+    fn of_coverage(self, one: &CoverageEdge) -> Self {
+        let (edge, at) = match one {
+            CoverageEdge::Began { at, .. } => ("began", at),
+            CoverageEdge::Ended { at } => ("ended", at),
+        };
+        Self { edge: Some(edge), from: Some(at.wall), ..self }
     }
 
     /// Of an account.

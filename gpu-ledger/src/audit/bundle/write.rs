@@ -1,6 +1,7 @@
 //! From a journal to a bundle, in one pass over its entries.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
@@ -36,6 +37,8 @@ use crate::rendering::{json, rfc3339};
 use crate::session::preflight::host_name;
 use crate::unit::{Span, WallUs};
 
+/// What every bundle brings with it, by name: programs that check it without this one (`audit/assets/`).
+const ASSETS: &[(&str, &str)] = &[];
 /// Entries between two looks at whether it is to go on.
 const STEP: u64 = 256;
 
@@ -126,6 +129,9 @@ pub fn export(
     if let Some(witness) = &asked.witness {
         folder.add(WITNESS, witness)?;
     }
+    for (name, text) in ASSETS {
+        folder.add(name, text.as_bytes())?;
+    }
     let missing = add_rules(from, &rules, &mut folder)?;
     let prices = add_prices(asked, &mut folder)?;
     let users = named(&bill);
@@ -140,32 +146,11 @@ pub fn export(
     let report = bill.report(bill_asked, root, users.clone())?;
     add_bill(&report, &mut folder)?;
 
-    let moment = |ms: u64| rfc3339(WallUs(ms.saturating_mul(1_000))).replace('Z', "+00:00");
-    let period = ManifestPeriod {
-        since_ms: asked.span.from_ms().to_string(),
-        until_ms: asked.span.to_ms().to_string(),
-        since: moment(asked.span.from_ms()),
-        until: moment(asked.span.to_ms()),
-        zone,
-    };
-    let host = bill.ledger().host().map_or_else(String::new, ToString::to_string);
-    let about = About {
-        host: &host,
-        origin: &origin,
-        since: &period.since,
-        until: &period.until,
-        range: range.of,
-        root: root.to_string(),
-        key: from.seal.public().to_string(),
-        files: &folder.listed(),
-    };
-    let readme = readme(&about);
-    folder.add(README, readme.as_bytes())?;
     let of = Of {
         origin,
-        journal: from.journal.journal_id().iter().map(|byte| format!("{byte:02x}")).collect(),
-        host,
-        period,
+        journal: hex(from.journal.journal_id()),
+        host: bill.ledger().host().map_or_else(String::new, ToString::to_string),
+        period: period_of(asked.span, zone),
         bill: ManifestBill {
             by: asked.by.as_str().to_owned(),
             share: asked.share.as_str().to_owned(),
@@ -175,14 +160,56 @@ pub fn export(
         },
         range: range.of,
     };
+    sign(from, of, root, folder)?;
+    let context = u64::try_from(selection.context.len()).unwrap_or(u64::MAX);
+    let is_known = report.is_known();
+    Ok(Exported { range: range.of, context, checkpoint, missing, is_known })
+}
+
+/// Writes what speaks of all the others: readme, manifest, its signature; and gives the folder its name.
+fn sign(
+    from: &ExportFrom<'_>,
+    of: Of,
+    root: Digest,
+    mut folder: Folder,
+) -> Result<(), BundleError> {
+    let about = About {
+        host: &of.host,
+        origin: &of.origin,
+        since: &of.period.since,
+        until: &of.period.until,
+        range: of.range,
+        root: root.to_string(),
+        key: from.seal.public().to_string(),
+        files: &folder.listed(),
+    };
+    let readme = readme(&about);
+    folder.add(README, readme.as_bytes())?;
     let manifest = form(Manifest::new(of, folder.listed()).text())?;
     folder.add_unlisted(MANIFEST, manifest.as_bytes())?;
     let signed = from.seal.note(&manifest_text(sha256(manifest.as_bytes())))?;
     folder.add_unlisted(MANIFEST_SIG, signed.as_bytes())?;
-    folder.finish()?;
-    let context = u64::try_from(selection.context.len()).unwrap_or(u64::MAX);
-    let is_known = report.is_known();
-    Ok(Exported { range: range.of, context, checkpoint, missing, is_known })
+    folder.finish()
+}
+
+fn period_of(span: Span, zone: String) -> ManifestPeriod {
+    let moment = |ms: u64| rfc3339(WallUs(ms.saturating_mul(1_000))).replace('Z', "+00:00");
+    ManifestPeriod {
+        since_ms: span.from_ms().to_string(),
+        until_ms: span.to_ms().to_string(),
+        since: moment(span.from_ms()),
+        until: moment(span.to_ms()),
+        zone,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// What cannot be written as text, for no reason of the reader's.

@@ -149,8 +149,11 @@ fn told(exported: &Exported, out: &str) -> String {
 fn heed_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let heeded = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let (mut ending, mut all) = (SigSet::empty(), SigSet::empty());
-    heeded.into_iter().for_each(|signal| ending.add(signal));
-    heeded.into_iter().chain([Signal::SIGXFSZ]).for_each(|signal| all.add(signal));
+    for signal in heeded {
+        ending.add(signal);
+        all.add(signal);
+    }
+    all.add(Signal::SIGXFSZ);
     // Threads that are begun from here on have it too.
     all.thread_block()?;
     let stop = Arc::new(AtomicBool::new(false));

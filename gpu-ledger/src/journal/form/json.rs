@@ -42,10 +42,10 @@ impl Printer {
     pub fn print(&mut self, form: &Form, bytes: &[u8], out: &mut String) -> Result<(), CanonError> {
         let begin = out.len();
         let mut reader = Reader::new(bytes);
-        let printed = self.value(form, &mut reader, out).and_then(|()| match reader.is_empty() {
-            true => Ok(()),
-            false => Err(CanonError::Long { what: "entry" }),
-        });
+        let mut printed = self.value(form, &mut reader, out);
+        if printed.is_ok() && !reader.is_empty() {
+            printed = Err(CanonError::Long { what: "entry" });
+        }
         if printed.is_err() {
             out.truncate(begin);
         }
@@ -60,11 +60,7 @@ impl Printer {
     ) -> Result<(), CanonError> {
         match form {
             Form::Number(width) => number(*width, reader, out)?,
-            Form::Bool => out.push_str(match reader.atom()? {
-                b"yes" => "true",
-                b"no" => "false",
-                word => return Err(no_such("yes or no", word)),
-            }),
+            Form::Bool => out.push_str(yes_or_no(reader.atom()?)?),
             Form::Text => quoted(reader.text()?, out),
             Form::Bytes => {
                 out.push('"');
@@ -233,6 +229,14 @@ impl<'b> Rank<'b> {
 fn place(what: &'static str, words: &[&'static str], word: &[u8]) -> Result<usize, CanonError> {
     let found = words.iter().position(|known| known.as_bytes() == word);
     found.ok_or_else(|| no_such(what, word))
+}
+
+fn yes_or_no(word: &[u8]) -> Result<&'static str, CanonError> {
+    match word {
+        b"yes" => Ok("true"),
+        b"no" => Ok("false"),
+        word => Err(no_such("yes or no", word)),
+    }
 }
 
 fn number(width: Width, reader: &mut Reader<'_>, out: &mut String) -> Result<(), CanonError> {
