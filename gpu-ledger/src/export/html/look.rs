@@ -123,8 +123,12 @@ pub(super) fn swatch(look: Option<Look>, over: Option<&str>) -> String {
     let mut markup = String::from(
         "<svg class=\"swatch\" viewBox=\"0 0 20 14\" aria-hidden=\"true\" focusable=\"false\">",
     );
-    // What was not seen lies on another ground than what was.
-    let ground = if over == Some("unseen") { "blind" } else { "free" };
+    // What was not seen lies on another ground than what was, and a hatch shows on what is held.
+    let ground = match over {
+        Some("unseen") => "blind",
+        Some("overlap") => "others",
+        _ => "free",
+    };
     let rect = |class: &str, fill: Option<&str>| {
         let fill = fill.map(|id| format!(" fill=\"url(#{id})\"")).unwrap_or_default();
         format!("<rect class=\"{class}\" x=\".5\" y=\".5\" width=\"19\" height=\"13\"{fill}/>")

@@ -1,5 +1,4 @@
 //! The page: its areas are the bill's figures, its size is bounded, and a name in it is text.
-#![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 
 use std::collections::BTreeMap;
 

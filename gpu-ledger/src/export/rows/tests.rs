@@ -1,5 +1,4 @@
 //! Rows against the bill of the same journal, and in every form.
-#![expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 
 use super::*;
 use crate::bill::By;
