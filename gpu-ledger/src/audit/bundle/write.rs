@@ -308,7 +308,7 @@ struct Writing<'w, 't> {
     context: Stream,
     #[cfg(feature = "parquet")]
     table: super::table::EntryTable<Stream>,
-    argv: ArgvFile<'w>,
+    kept_texts: ArgvFile<'w>,
     bill: BillMaker,
     rules: BTreeSet<Digest>,
     now_ms: u64,
@@ -345,7 +345,7 @@ impl<'w, 't> Writing<'w, 't> {
             context: folder.stream(CONTEXT)?,
             #[cfg(feature = "parquet")]
             table: super::table::EntryTable::new(folder.stream(crate::audit::layout::PARQUET)?)?,
-            argv: ArgvFile::new(from.journal, folder.stream(ARGV)?),
+            kept_texts: ArgvFile::new(from.journal, folder.stream(ARGV)?),
             bill: BillMaker::new(asked.by),
             rules: BTreeSet::new(),
             now_ms: 0,
@@ -415,7 +415,7 @@ impl<'w, 't> Writing<'w, 't> {
             }
             Some(_) => self.context.put(self.line.as_bytes())?,
         }
-        self.argv.take(&because)?;
+        self.kept_texts.take(&because)?;
         if let Evidence::Settlement(settlement) = &because {
             let provenance = settlement.provenance.as_ref();
             self.rules.extend(provenance.and_then(|provenance| provenance.rules));
@@ -436,7 +436,7 @@ impl<'w, 't> Writing<'w, 't> {
         folder.end(self.context)?;
         #[cfg(feature = "parquet")]
         folder.end(self.table.finish()?)?;
-        folder.end(self.argv.into_stream())?;
+        folder.end(self.kept_texts.into_stream())?;
         if !(self.tick)(self.done, self.total) {
             return Err(BundleError::Interrupted);
         }
