@@ -240,12 +240,29 @@ fn sealed(drafts: Vec<Draft>) -> (Recovered, Vec<Sealed>) {
 }
 
 fn kept(sealed: &Sealed) -> Kept<'_> {
-    Kept {
-        seq: sealed.entry.seq,
-        body: &sealed.body,
-        evidence: sealed.entry.evidence,
-        previous: sealed.entry.previous,
-        hash: sealed.entry.hash,
+    sealed.kept()
+}
+
+#[test]
+fn a_leaf_is_over_the_bytes_that_the_hash_is_over() {
+    let (_, entries) = sealed(history());
+    for kept in entries.iter().map(kept) {
+        // The list as it is written down in the module's first lines, made by the general encoder.
+        let mut writer = super::canon::Writer::default();
+        writer.list(|writer| {
+            writer.atom(b"gpu-ledger entry");
+            writer.atom(&1_u32.to_be_bytes());
+            writer.atom(&kept.seq.to_be_bytes());
+            writer.atom(&kept.previous.0);
+            writer.atom(kept.body);
+            writer.atom(&kept.evidence.0);
+        });
+        let bytes = writer.finish().unwrap();
+        assert_eq!(kept.hash, chain::sha256(&bytes));
+        assert_eq!(kept.leaf().unwrap(), super::tree::leaf(&bytes));
+        assert_eq!(kept.proven_leaf().unwrap(), super::tree::leaf(&bytes));
+        let changed = Kept { hash: Digest::NONE, ..kept };
+        assert!(matches!(changed.proven_leaf(), Err(ChainError::Hash { .. })));
     }
 }
 

@@ -68,7 +68,7 @@ pub use error::StoreError;
 pub use files::{Files, files_of};
 pub(crate) use parts::archives_in;
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
-pub use period::PeriodRead;
+pub use period::{Extent, PeriodRead};
 pub use place::{StateDir, Warning, is_of_a_journal};
 pub use reader::Reader;
 pub use writer::{Appended, Outcome, Store};
