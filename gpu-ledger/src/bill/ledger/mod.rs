@@ -22,6 +22,7 @@ pub use cut::{Cut, CutBooks, CutGpu, Holder, PENDING_MS_MAX, Which};
 pub use memory::{CutMemory, MemoryOf};
 pub use rows::{CutRow, CutRows};
 pub use sight::Sight;
+pub(super) use sight::outside;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -96,6 +97,8 @@ pub struct Ledger {
     /// Accounts of entries that were corrected before they were handed over.
     moved: BTreeMap<u64, u32>,
     last_seq: u64,
+    /// What the entries are all of; `None`: every time.
+    here: Option<Vec<Span>>,
 }
 
 impl Ledger {
@@ -145,6 +148,18 @@ impl Ledger {
         }
         self.sights.learnt(entry.at.stamp.wall.ms());
         Ok(())
+    }
+
+    /// The entries are all that there is of these stretches of time, and of no other: what lies outside of them was
+    /// not seen, whatever else was taken.
+    pub fn limit_to(&mut self, here: Vec<Span>) {
+        self.here = Some(here);
+    }
+
+    /// What of a period the entries are not of.
+    #[must_use]
+    pub fn not_here(&self, period: Span) -> Vec<Span> {
+        self.here.as_ref().map_or_else(Vec::new, |here| outside(period, here.iter().copied()))
     }
 
     /// The moment up to which the entries speak, in ms since 1970; `None` before the first.
