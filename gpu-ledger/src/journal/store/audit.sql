@@ -36,6 +36,18 @@ BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a correction is a new ent
 CREATE TRIGGER closed_delete BEFORE DELETE ON closed
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only: see gpu-ledger journal archive'); END;
 
+CREATE TABLE erased(
+  -- Commitments whose texts were deleted because somebody asked for it: they are not kept again.
+  commitment  BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER erased_insert BEFORE INSERT ON erased
+  WHEN EXISTS (SELECT 1 FROM erased WHERE commitment = NEW.commitment)
+BEGIN SELECT RAISE(ABORT, 'what is erased is erased once'); END;
+CREATE TRIGGER erased_update BEFORE UPDATE ON erased
+BEGIN SELECT RAISE(ABORT, 'what is erased stays erased'); END;
+CREATE TRIGGER erased_delete BEFORE DELETE ON erased
+BEGIN SELECT RAISE(ABORT, 'what is erased stays erased'); END;
+
 CREATE VIEW signing_keys AS
 -- Which key signs checkpoints from when on.
 SELECT k.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1000 / 1e3, 'unixepoch') AS at, k.key, k.previous
@@ -48,3 +60,18 @@ SELECT c.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1000 / 1e3, 'unixepoch') 
   strftime('%Y-%m-%dT%H:%M:%fZ', c.to_us / 1000 / 1e3, 'unixepoch') AS until,
   c.zone, c.through, c.tree, c.made_by, c.share, c.prices, c.documents, c.version
 FROM closed AS c JOIN entry AS e ON e.seq = c.seq;
+
+CREATE TABLE subtree(
+  -- Of the Merkle tree over all entries (RFC 6962; leaf seq - 1), the root of each full run of 4096, those of archived
+  -- entries included. Derived like segments, and part of no hash chain.
+  number      INTEGER NOT NULL PRIMARY KEY, -- runs before it
+  root        BLOB NOT NULL,
+  digest      BLOB NOT NULL               -- SHA-256 of the canonical bytes of (domain, number, root)
+) STRICT;
+CREATE TRIGGER subtree_insert BEFORE INSERT ON subtree
+  WHEN EXISTS (SELECT 1 FROM subtree WHERE number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a run has one root'); END;
+CREATE TRIGGER subtree_update BEFORE UPDATE ON subtree
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a correction is a new entry'); END;
+CREATE TRIGGER subtree_delete BEFORE DELETE ON subtree
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: see gpu-ledger journal archive'); END;

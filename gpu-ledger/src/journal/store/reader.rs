@@ -10,9 +10,11 @@ use super::error::StoreError;
 use super::place::{Place, StateDir};
 use super::schema;
 use super::side::{Acknowledged, Witness};
+use super::tree::Tree;
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
 use crate::coverage::Gap;
+use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
@@ -30,6 +32,16 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Whether a text is kept under a commitment, by whatever mode.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn has_text(&self, commitment: Digest) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM argv WHERE commitment = ?)";
+        let found = self.database.connection.query_row(sql, [commitment.0], |row| row.get(0));
+        found.map_err(|cause| self.database.fail(cause))
+    }
+
     /// Opens the journal of a directory.
     ///
     /// # Errors
@@ -120,6 +132,15 @@ impl Reader {
             self.meet_witness(&end, witness)?;
             Ok(end)
         })
+    }
+
+    /// The Merkle tree over all entries, as of now. `archives` are those of this journal that are here.
+    ///
+    /// # Errors
+    /// Those of [`Self::end`].
+    pub fn tree<'a>(&'a self, archives: &'a [Self]) -> Result<Tree<'a>, StoreError> {
+        let size = self.end()?.head.seq;
+        Tree::of(archives, &self.database, size)
     }
 
     /// The number of the settlement that a row was booked by.

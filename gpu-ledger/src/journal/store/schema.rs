@@ -255,6 +255,11 @@ pub(super) fn tables(database: &Database) -> Result<Vec<&'static Table>, StoreEr
     Ok(TABLES.iter().copied().filter(has).collect())
 }
 
+/// Whether the journal at hand keeps the subtrees of its tree.
+pub(super) fn has_subtrees(database: &Database) -> Result<bool, StoreError> {
+    Ok(version(database)? >= AUDIT_SINCE)
+}
+
 /// Proves that the tables, and above all their triggers, are those of this version.
 pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let memory = PathBuf::from(":memory:");
@@ -323,8 +328,9 @@ mod tests {
         let broken = [one, two, three, four, "CREATE TABLE six(a INTEGER) STRICT; CREATE nonsense"];
         assert!(matches!(migrate(&mut database, &broken, 6), Err(StoreError::Database { .. })));
         assert_eq!(version(&database).unwrap(), 5);
+        database.connection.pragma_update(None, "user_version", 6).unwrap();
         let error = migrate(&mut database, &[], VERSION).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 5, known: 4, .. }), "{error}");
-        assert!(error.to_string().contains("schema version 5, this gpu-ledger knows 4"), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 6, known: 5, .. }), "{error}");
+        assert!(error.to_string().contains("schema version 6, this gpu-ledger knows 5"), "{error}");
     }
 }

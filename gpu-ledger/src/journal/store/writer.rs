@@ -1,20 +1,23 @@
 //! The one writer.
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::database::{Database, OpenIdentity};
 use super::entering::Entering;
 use super::error::StoreError;
+use super::parts::archives_of;
 use super::period::Tail;
 use super::place::{Lock, Place, Standing, StateDir, Warning};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
+use super::tree::{self, Growth, Tree};
 use crate::accounting::RowKey;
-use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
+use crate::journal::tree::Frontier;
+use crate::journal::{self, Digest};
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -33,15 +36,15 @@ const WAL_BYTES_MAX: i64 = 64 << 20;
 /// The open journal. One at a time per directory; what it reports is on the disk.
 #[derive(Debug)]
 pub struct Store {
-    database: Database,
-    place: Place,
+    pub(super) database: Database,
+    pub(super) place: Place,
     key: CommitmentKey,
     witness: Witness,
     ballast: Ballast,
     warnings: Vec<Warning>,
     state: State,
     /// The error after which it is not known what is on the disk.
-    poison: Option<String>,
+    pub(super) poison: Option<String>,
     log_pages: u64,
     /// The files that are open here, as they were found.
     standing: Standing,
@@ -54,6 +57,7 @@ pub struct Store {
 pub(super) struct State {
     pub(super) end: Recovered,
     pub(super) growing: Growing,
+    pub(super) tree: Growth,
 }
 
 /// What became of the drafts.
@@ -146,12 +150,26 @@ impl Store {
             }
             schema::make_in_place(&place, JOURNAL)?;
         }
-        let (database, Tail { growing, end, .. }) = once_openable(|| {
+        let (database, Tail { growing, end, .. }, leaves) = once_openable(|| {
             let database = open_database(&place)?;
-            let tail = Tail::read(&database, database.segments()?.last())?;
-            Ok((database, tail))
+            let segments = database.segments()?;
+            let last = segments.last();
+            let mut leaves = Frontier::starting_at(last.map_or(0, |segment| segment.last));
+            let tail = Tail::read(&database, last, &mut |kept| {
+                leaves.append(kept.leaf()?);
+                Ok(())
+            })?;
+            Ok((database, tail, leaves))
         })?;
-        let state = State { end, growing };
+        let runs = match tree::complete(&database, &place, leaves.begin()) {
+            Ok(runs) => Some(runs),
+            // All else goes on without it.
+            Err(error) => {
+                warnings.push(Warning::TreeUnknown { cause: error.to_string() });
+                None
+            }
+        };
+        let state = State { end, growing, tree: Growth::new(runs, leaves) };
         database.meet_witness(&state.end, witnessed)?;
         let has_entries = state.end.head.seq > 0;
         let (key, made) = place.commitment_key()?;
@@ -197,6 +215,33 @@ impl Store {
         &self.state.end
     }
 
+    /// Entries, and the root of the tree of all of them; `None` where not all of the tree is known, of which
+    /// [`Self::warnings`] says more.
+    #[must_use]
+    pub fn tree_head(&self) -> Option<(u64, Digest)> {
+        self.state.tree.head()
+    }
+
+    /// Proves that a tree of these many entries, with that root, is the beginning of the tree that stands on the disk,
+    /// and that this is the one of [`Self::tree_head`].
+    ///
+    /// # Errors
+    /// [`StoreError::Tree`] where it is not; [`StoreError::TreeUnknown`] and [`StoreError::Archived`] where it cannot be
+    /// told; those of the database.
+    pub fn prove_growth(&self, (from, root): (u64, Digest)) -> Result<(), StoreError> {
+        let unknown = || tree::unknown(&self.database.path, 0);
+        let (size, head) = self.tree_head().ok_or_else(unknown)?;
+        let archives = match &self.database.origin {
+            origin if from < origin.base => {
+                archives_of(&self.place.path, &origin.journal, origin.base)?.0
+            }
+            _ => Vec::new(),
+        };
+        let mut tree = Tree::of(archives.iter(), &self.database, size)?;
+        let path = journal::tree::consistency(&mut tree, from, size)?;
+        Ok(journal::tree::check_consistency((from, root), (size, head), &path)?)
+    }
+
     /// The key that arguments are committed to with.
     #[must_use]
     pub const fn commitment_key(&self) -> &CommitmentKey {
@@ -232,7 +277,7 @@ impl Store {
         self.append(drafts)
     }
 
-    fn refuse_poisoned(&self) -> Result<(), StoreError> {
+    pub(super) fn refuse_poisoned(&self) -> Result<(), StoreError> {
         match &self.poison {
             None => Ok(()),
             Some(cause) => {
@@ -277,13 +322,14 @@ impl Store {
 
     /// Writes the log into the database, where SQLite itself would pass an error over. That there is no
     /// room for it is none: the log has it all.
-    fn checkpoint(&mut self, how: &str) -> Result<(), StoreError> {
+    /// Whether it was done whole, and nobody's reading was in its way.
+    pub(super) fn checkpoint(&mut self, how: &str) -> Result<bool, StoreError> {
         self.log_pages = 0;
         let sql = format!("PRAGMA wal_checkpoint({how})");
-        match self.database.connection.query_row(&sql, [], |_| Ok(())) {
-            Ok(()) => Ok(()),
+        match self.database.connection.query_row(&sql, [], |row| row.get::<_, bool>(0)) {
+            Ok(is_busy) => Ok(!is_busy),
             Err(cause) => match self.database.fail(cause) {
-                StoreError::Full { .. } | StoreError::Busy { .. } => Ok(()),
+                StoreError::Full { .. } | StoreError::Busy { .. } => Ok(false),
                 error => Err(error),
             },
         }
@@ -329,38 +375,6 @@ impl Store {
         self.database.open_identities(&self.state.end)
     }
 
-    /// Deletes the texts of arguments, whatever mode kept them: overwritten in the database and gone from its log when this returns,
-    /// unless somebody reads at this moment. How many there were.
-    ///
-    /// # Errors
-    /// As [`Self::append`].
-    pub fn forget_argv(&mut self, commitments: &[Digest]) -> Result<usize, StoreError> {
-        self.refuse_poisoned()?;
-        let forgotten = self.forget(commitments).and_then(|count| {
-            self.checkpoint("TRUNCATE")?;
-            Ok(count)
-        });
-        if let Err(error) = &forgotten
-            && !error.can_be_retried()
-        {
-            self.poison = Some(error.to_string());
-        }
-        forgotten
-    }
-
-    fn forget(&self, commitments: &[Digest]) -> Result<usize, StoreError> {
-        let fail = |cause| self.database.fail(cause);
-        let transaction = begin(&self.database)?;
-        let mut count = 0_usize;
-        for commitment in commitments {
-            let sql = "DELETE FROM argv WHERE commitment = ?";
-            let deleted = transaction.execute(sql, params![commitment.0]).map_err(fail)?;
-            count = count.saturating_add(deleted);
-        }
-        transaction.commit().map_err(fail)?;
-        Ok(count)
-    }
-
     /// Closes it, so that the database stands in one file.
     ///
     /// # Errors
@@ -377,7 +391,7 @@ impl Store {
 }
 
 /// A write transaction. Nobody writes beside us: the lock says so, and the borrow within the process.
-fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
+pub(super) fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
     Transaction::new_unchecked(&database.connection, TransactionBehavior::Immediate)
         .map_err(|cause| database.fail(cause))
 }
