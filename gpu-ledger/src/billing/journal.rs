@@ -269,7 +269,7 @@ impl Source for JournalFiles {
 }
 
 /// A moment of the boot clock on the wall clock of a moment of the same boot, in ms since 1970.
-fn wall_ms(at: Moment, boot_ns: u64) -> Option<u64> {
+pub(crate) fn wall_ms(at: Moment, boot_ns: u64) -> Option<u64> {
     let before_us = at.stamp.boot.0.checked_sub(boot_ns)? / 1_000;
     Some(at.stamp.wall.0.checked_sub(before_us)? / 1_000)
 }

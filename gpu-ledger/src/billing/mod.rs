@@ -10,6 +10,7 @@ mod socket;
 mod why;
 
 pub use journal::JournalFiles;
+pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
 pub(crate) use replay::{process as journaled_process, replay};
