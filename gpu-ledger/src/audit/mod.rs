@@ -18,6 +18,7 @@ pub mod line;
 pub mod manifest;
 pub mod range;
 pub mod read;
+pub mod replay;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

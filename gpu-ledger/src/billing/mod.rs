@@ -3,17 +3,19 @@
 //! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the names of
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
+mod bundles;
 mod journal;
 mod prices;
 mod replay;
 mod socket;
 mod why;
 
+pub use bundles::{Verify, bill_of_bundles};
 pub use journal::JournalFiles;
 pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
-pub(crate) use replay::{process as journaled_process, replay};
+pub(crate) use replay::{account_by, process as journaled_process, replay};
 pub use socket::JournalSocket;
 pub use why::Why;
 
@@ -33,6 +35,7 @@ use crate::journal::chain::Recovered;
 use crate::journal::store::Extent;
 use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
+use crate::prices::PriceList;
 use crate::rendering::json;
 use crate::session::preflight::host_name;
 use crate::unit::{Span, WallUs};
@@ -170,16 +173,7 @@ pub struct BillOptions {
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
-    // Where no amount is shown, none is UNKNOWN.
-    let prices = match options.format {
-        Format::Csv { .. } | Format::Line => None,
-        Format::Table | Format::Json | Format::Focus { .. } => {
-            options.prices.read(&options.zone)?
-        }
-    };
-    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
-        return Err(BillError::NoPrices.into());
-    }
+    let prices = prices_of(options)?;
     let output = Output::open(options.output.clone(), true)?;
     let asked = asked(options);
     let (mut standpoint, extent) = version(options, source)?;
@@ -208,25 +202,50 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         prices,
     };
     let report = report(&ledger, &ask, head, &outside)?;
+    write_out(options, output, &report, ledger.as_of_ms().unwrap_or(0))
+}
+
+/// What hours cost, where the form has amounts.
+fn prices_of(options: &BillOptions) -> anyhow::Result<Option<PriceList>> {
+    // Where no amount is shown, none is UNKNOWN.
+    let prices = match options.format {
+        Format::Csv { .. } | Format::Line => None,
+        Format::Table | Format::Json | Format::Focus { .. } => {
+            options.prices.read(&options.zone)?
+        }
+    };
+    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
+        return Err(BillError::NoPrices.into());
+    }
+    Ok(prices)
+}
+
+/// Writes a bill in its form, with what that has no place for on stderr, and returns the exit status.
+fn write_out(
+    options: &BillOptions,
+    output: Output,
+    report: &Report,
+    as_of_ms: u64,
+) -> anyhow::Result<u8> {
     let page = match options.format {
-        Format::Table => text::render(&report),
-        Format::Json => json(&report)?,
+        Format::Table => text::render(report),
+        Format::Json => json(report)?,
         Format::Csv { is_raw } => table::csv(&report, is_raw)?,
         Format::Focus { is_raw } => focus::csv(&report, is_raw)?,
-        Format::Line => line(&ledger, &report),
+        Format::Line => line(as_of_ms, report),
     };
     if let Err(error) = output.write(&page) {
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
     }
     if matches!(options.format, Format::Csv { .. } | Format::Focus { .. } | Format::Line) {
-        for note in notes(&report) {
+        for note in notes(report) {
             output::complain(&note);
         }
         if !matches!(options.format, Format::Line) {
-            output::complain(&text::version_words(&report));
+            output::complain(&text::version_words(report));
         }
-        if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
+        if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(report)) {
             output::complain(&note);
         }
         for note in report.priced.iter().filter_map(text::unmatched_words) {
@@ -300,7 +319,7 @@ fn asked(options: &BillOptions) -> Asked {
 }
 
 /// The one-line form, of the period's settlements.
-fn line(ledger: &Ledger, report: &Report) -> String {
+fn line(at_ms: u64, report: &Report) -> String {
     let mut totals = Totals::default();
     for line in &report.accounts {
         totals.add((line.account.clone(), line.named_by), line.span_ms_total);
@@ -311,7 +330,6 @@ fn line(ledger: &Ledger, report: &Report) -> String {
     for line in &report.disputed {
         totals.add_disputed(line.raw_ms);
     }
-    let at_ms = ledger.as_of_ms().unwrap_or(0);
     let mut line = journal_line(WallUs(at_ms.saturating_mul(1_000)), &totals);
     line.push('\n');
     line
