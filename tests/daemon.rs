@@ -86,6 +86,9 @@ mod ready;
 #[path = "daemon/reasons.rs"]
 mod reasons;
 #[cfg(test)]
+#[path = "daemon/redacted.rs"]
+mod redacted;
+
 #[path = "daemon/reloaded.rs"]
 mod reloaded;
 #[cfg(test)]
