@@ -41,6 +41,7 @@
 //! | `tables` | tables as Parquet | what they are written into |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
 //! | [`explain`] | why a settlement stands where it does | a journal |
+//! | [`export`] | bills and settlements as other programs and people elsewhere take them | nothing |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -78,6 +79,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod escape;
 pub mod explain;
+pub mod export;
 pub mod host;
 pub mod identity;
 pub mod journal;
