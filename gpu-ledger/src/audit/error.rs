@@ -124,7 +124,7 @@ pub enum BundleError {
 
 impl BundleError {
     /// Turns what the system says of a path into an error.
-    pub(super) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = shown(path);
         move |cause| Self::Io { doing, path: path.clone(), cause }
     }

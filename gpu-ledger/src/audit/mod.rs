@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod bill;
+pub mod bundle;
 pub mod error;
 pub mod layout;
 pub mod line;
@@ -19,6 +20,7 @@ pub mod manifest;
 pub mod range;
 pub mod read;
 pub mod replay;
+pub mod select;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

@@ -271,7 +271,7 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// What this system calls them, as far as it does.
-fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
+pub(crate) fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
     let named = uids.iter().filter_map(|uid| match nix::unistd::User::from_uid((*uid).into()) {
         Ok(user) => user.map(|user| (*uid, user.name)),
         Err(error) => {
