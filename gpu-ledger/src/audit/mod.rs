@@ -16,6 +16,8 @@ pub mod bundle;
 pub mod error;
 pub mod layout;
 pub mod line;
+#[cfg(test)]
+pub(crate) mod made;
 pub mod manifest;
 pub mod range;
 pub mod read;

@@ -219,8 +219,8 @@ pub fn replay(bundle: &Bundle) -> Result<Replayed, BundleError> {
     }
     let Deriving { settlements, same, differences, differences_total, undecided, .. } = deriving;
     let differs = |one: &Document| one.state == DocumentState::Differs;
-    let is_known = undecided.is_empty()
-        && documents.iter().all(|one| one.state == DocumentState::Same);
+    let is_known =
+        undecided.is_empty() && documents.iter().all(|one| one.state == DocumentState::Same);
     Ok(Replayed {
         format: FORMAT,
         version: VERSION,
@@ -430,10 +430,7 @@ impl Deriving {
         if let (Some(place), Some(argv)) = (place, &self.argv) {
             kept = argv.get(place)?;
         }
-        let was_stored = !matches!(
-            identity.argv.mode,
-            Some(CmdlineMode::None | CmdlineMode::Exe)
-        );
+        let was_stored = !matches!(identity.argv.mode, Some(CmdlineMode::None | CmdlineMode::Exe));
         let is_missing = place.is_some() && kept.is_none();
         if is_missing && was_stored {
             return Ok(Derived::Undecided(Why::EvidenceErased));
@@ -470,11 +467,7 @@ fn said(
         ("pid", figures.pid.to_string(), row.pid.to_string()),
         ("start_us", us(figures.start), us(row.start)),
         ("held_ms", figures.held.0.to_string(), row.held.0.to_string()),
-        (
-            "read_at_us",
-            figures.read_at.wall.0.to_string(),
-            evidence.seen.ended.wall.0.to_string(),
-        ),
+        ("read_at_us", figures.read_at.wall.0.to_string(), evidence.seen.ended.wall.0.to_string()),
         (
             "memory_peak",
             or_none(figures.memory_peak.map(|peak| peak.0)),

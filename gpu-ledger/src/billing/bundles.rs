@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use self::union::Union;
-use super::{BillOptions, asked, prices_of, standpoint, write_out};
+use super::{BillOptions, Format, asked, standpoint, write_out};
 use crate::audit::bill::{BillMaker, Finished};
 use crate::audit::layout::{BILL_JSON, CHECKPOINT, KEY};
 use crate::audit::read::Bundle;
@@ -61,8 +61,8 @@ struct OwnBill {
 
 #[derive(Deserialize)]
 struct OwnPeriod {
-    since: Timestamp,
-    until: Timestamp,
+    since: String,
+    until: String,
 }
 
 /// Makes one bill of these bundles and returns the exit status.
@@ -74,7 +74,15 @@ pub fn bill_of_bundles(
     paths: &[PathBuf],
     verify: Verify<'_>,
 ) -> anyhow::Result<u8> {
-    let prices = prices_of(options)?;
+    let prices = match options.format {
+        Format::Csv { .. } | Format::Line => None,
+        Format::Table | Format::Json | Format::Focus { .. } => {
+            options.prices.read(&options.zone)?
+        }
+    };
+    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
+        return Err(BillError::NoPrices.into());
+    }
     let output = Output::open(options.output.clone(), true)?;
     let journals = journals(paths, verify)?;
     let ask = Ask {
@@ -130,7 +138,12 @@ fn named(path: &Path) -> anyhow::Result<(String, Named)> {
     let file = BufReader::new(bundle.file(BILL_JSON)?);
     let OwnBill { period } =
         serde_json::from_reader(file).with_context(|| format!("its {BILL_JSON} says no period"))?;
-    let (since_ms, until_ms) = (milliseconds(period.since), milliseconds(period.until));
+    let ms = |text: &str| {
+        let at: Timestamp =
+            text.parse().with_context(|| format!("its {BILL_JSON} has a period of no moments"))?;
+        anyhow::Ok(milliseconds(at))
+    };
+    let (since_ms, until_ms) = (ms(&period.since)?, ms(&period.until)?);
     let is_from_the_beginning = manifest.span_ms().is_some_and(|(since, _)| since == 0);
     let from_ms = if is_from_the_beginning { 0 } else { since_ms };
     let here = Span::new(from_ms, until_ms)

@@ -6,122 +6,44 @@ use std::cell::RefCell;
 use serde_json::Value;
 
 use super::*;
-use crate::audit::layout::{CONTEXT, ENTRIES, MANIFEST, MANIFEST_SIG, RANGE};
-use crate::audit::line::{LinePrinter, Raw};
-use crate::audit::manifest::{Listed, Manifest, ManifestBill, ManifestPeriod, Of};
-use crate::audit::range::Range;
+use crate::audit::made::MadeBundle;
 use crate::bill::made::{DAY_MS, Journal, Row, gpu, program};
 use crate::bill::{By, SharePolicy};
 use crate::billing::{Format, PricesAt, Version};
 use crate::clock::Clock;
-use crate::journal::chain::{Kept, sha256};
+use crate::journal::chain::Sealed;
 use crate::journal::entry::OpenKind;
-use crate::journal::note::SigningKey;
-use crate::journal::tree::subtrees;
-use crate::journal::{Entry, Evidence, canon};
+use crate::journal::{Evidence, canon};
 
 const HOUR: u64 = 3_600_000;
-const ORIGIN: &str = "gpu-ledger/0011223344556677";
-
 /// A bundle in the making.
 struct Made<'j> {
     journal: &'j Journal,
     id: char,
-    host: &'j str,
     /// Of these hours of the day.
     hours: (u64, u64),
     /// Its entries, by number; the last of them is what its checkpoint covers.
     entries: Vec<u64>,
 }
 
-fn of<'j>(journal: &'j Journal, id: char, hours: (u64, u64)) -> Made<'j> {
+fn of(journal: &Journal, id: char, hours: (u64, u64)) -> Made<'_> {
     let entries = journal.entries.iter().map(|entry| entry.seq).collect();
-    Made { journal, id, host: "gpuhost", hours, entries }
-}
-
-fn line(printer: &mut LinePrinter, entry: &Entry, proof: Option<&[Digest]>, out: &mut String) {
-    let body = canon::encode(&(entry.at, entry.figures.clone())).unwrap();
-    let evidence = canon::encode(&Evidence::None).unwrap();
-    let Entry { seq, evidence: digest, previous, hash, .. } = *entry;
-    let kept = Kept { seq, body: &body, evidence: digest, previous, hash };
-    printer.print(Raw { kept, evidence: &evidence }, proof, out).unwrap();
+    Made { journal, id, hours, entries }
 }
 
 impl Made<'_> {
     fn write(&self, folder: &Path) -> PathBuf {
         let path = folder.join(format!("{}-{}-{}", self.id, self.hours.0, self.hours.1));
-        std::fs::create_dir(&path).unwrap();
-        let size = *self.entries.last().unwrap();
-        // The longest run of numbers up to the last is the range, the others are beside it.
-        let mut first = size;
-        while self.entries.contains(&(first - 1)) {
-            first -= 1;
-        }
-        let (mut entries, mut context) = (String::new(), String::new());
-        let mut printer = LinePrinter::default();
-        for entry in self.journal.entries.iter().filter(|one| self.entries.contains(&one.seq)) {
-            if entry.seq >= first {
-                line(&mut printer, entry, None, &mut entries);
-            } else {
-                line(&mut printer, entry, Some(&[]), &mut context);
-            }
-        }
-        let zeros = |from, to| subtrees(from, to).map(|_| Digest([0; 32])).collect();
-        let range = Range {
-            of: (first, size, size),
-            left: zeros(0, first - 1),
-            right: zeros(size, size),
-            booked: BTreeMap::new(),
-            unresolved: Vec::new(),
-            consistency: Vec::new(),
-        };
-        let (since_ms, until_ms) = (DAY_MS + self.hours.0 * HOUR, DAY_MS + self.hours.1 * HOUR);
-        let [since, until] = [since_ms, until_ms].map(moment);
-        let own = serde_json::json!({"bill_id": "x", "period": {"since": since, "until": until}});
-        let key = SigningKey::from_seed(ORIGIN, &[7; 32]).unwrap();
-        let root = Digest([u8::try_from(self.id).unwrap(); 32]);
-        let checkpoint = Checkpoint { origin: ORIGIN.into(), size, root };
-        let files = [
-            (BILL_JSON, own.to_string()),
-            (CHECKPOINT, checkpoint.sign(&key).unwrap()),
-            (CONTEXT, context),
-            (ENTRIES, entries),
-            (KEY, format!("{}\n", key.public())),
-            (RANGE, range.text().unwrap()),
-        ];
-        let listed = files.iter().map(|(name, text)| {
-            let bytes = u64::try_from(text.len()).unwrap();
-            Listed::new(name, bytes, sha256(text.as_bytes()))
-        });
-        let bill = ManifestBill {
-            by: "account".to_owned(),
-            share: "none".to_owned(),
-            prices: None,
-            now_ms: until_ms.to_string(),
-            users: [(1_000, format!("user-of-{}", self.id))].into(),
-        };
-        let manifest = Manifest::new(
-            Of {
-                origin: ORIGIN.to_owned(),
-                journal: format!("{0}{0}", self.id),
-                host: self.host.to_owned(),
-                period: ManifestPeriod {
-                    since_ms: since_ms.to_string(),
-                    until_ms: until_ms.to_string(),
-                    since,
-                    until,
-                    zone: "UTC".to_owned(),
-                },
-                bill,
-                range: (first, size, size),
-            },
-            listed.collect(),
-        );
-        for (name, text) in &files {
-            std::fs::write(path.join(name), text).unwrap();
-        }
-        std::fs::write(path.join(MANIFEST), manifest.text().unwrap()).unwrap();
-        std::fs::write(path.join(MANIFEST_SIG), "").unwrap();
+        let entries = self.journal.entries.iter().filter(|one| self.entries.contains(&one.seq));
+        let sealed: Vec<Sealed> = entries
+            .map(|entry| Sealed {
+                entry: entry.clone(),
+                body: canon::encode(&(entry.at, entry.figures.clone())).unwrap(),
+                evidence: canon::encode(&Evidence::None).unwrap(),
+            })
+            .collect();
+        let (from, to) = self.hours;
+        MadeBundle::of(&sealed, self.id, (DAY_MS + from * HOUR, DAY_MS + to * HOUR)).write(&path);
         path
     }
 }

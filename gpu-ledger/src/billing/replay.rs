@@ -313,14 +313,11 @@ pub(crate) fn account_by(
         (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
         // What it is called without a rule was entered, or it stands there already.
         (None, _, Some(service)) => {
-            let ground =
-                label_of(&figures.labels, Label::Ground).and_then(|word| Ground::of(word));
+            let ground = label_of(&figures.labels, Label::Ground).and_then(|word| Ground::of(word));
             Account::Unclassified { name: Arc::clone(service), ground }
         }
         (None, Account::Unclassified { .. }, None) => figures.account.clone(),
-        (None, _, None) => {
-            process.see(|subject| Attributor::default().attribute(subject).account)
-        }
+        (None, _, None) => process.see(|subject| Attributor::default().attribute(subject).account),
     }
 }
 

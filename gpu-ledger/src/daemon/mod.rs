@@ -14,6 +14,7 @@
 mod begin;
 mod calls;
 mod client;
+mod closing;
 mod end;
 mod fold;
 mod fresh;
@@ -61,6 +62,7 @@ use self::rules::{Found, InForce, Reloads, Reread};
 pub(crate) use self::signals::hold_reloads;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
+pub(crate) use self::start::boot_id;
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};

@@ -21,7 +21,7 @@ use crate::session::launch::PROBE_WORD;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The boot that this is.
-pub(super) fn boot_id() -> anyhow::Result<BootId> {
+pub(crate) fn boot_id() -> anyhow::Result<BootId> {
     let text = std::fs::read_to_string(BOOT_ID)
         .map_err(|error| anyhow::anyhow!("cannot read {BOOT_ID}: {error}"))?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -2,8 +2,9 @@
 
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, program};
 use crate::bill::period::Period;
-use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::report::{Ask, Head, Outside, Report, Tree, report};
 use crate::bill::{By, Ledger, SharePolicy};
+use crate::journal::Digest;
 use crate::journal::entry::OpenKind;
 use crate::prices::parse;
 use crate::unit::Span;
@@ -64,7 +65,8 @@ pub(crate) fn of(journal: &Journal, by: By, accounts: &[&str], priced: bool) -> 
     let prices = priced.then(|| parse(text, &jiff::tz::TimeZone::UTC).unwrap());
     let accounts = accounts.iter().map(|name| (*name).to_owned()).collect();
     let ask = Ask { period, by, share: SharePolicy::Equal, gpus: Vec::new(), accounts, prices };
-    let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash };
+    let tree = Tree::Root(Digest([7; 32]));
+    let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash, tree };
     let driver = Some("simulated".to_owned());
     report(&ledger, &ask, head, &Outside { driver, ..Outside::default() }).unwrap()
 }

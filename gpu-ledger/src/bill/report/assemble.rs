@@ -178,6 +178,8 @@ pub(super) fn made(
         priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
+        closed_periods: Vec::new(),
+        adjustments: None,
         shown: Shown::default(),
     };
     holders(&mut report, &cut, &bill, outside);

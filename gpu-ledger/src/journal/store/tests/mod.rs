@@ -27,6 +27,7 @@ mod archiving;
 mod beside;
 mod damage;
 mod erasing;
+mod heads;
 mod killed;
 mod model;
 mod modes;
