@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::form::{Form, Width};
+
 /// Bytes before the content of a value.
 const HEAD: usize = 5;
 const ATOM: u8 = b'A';
@@ -278,6 +280,9 @@ pub trait Canonical: Sized {
     /// # Errors
     /// What the bytes have that a value of this type cannot.
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError>;
+
+    /// What its bytes are: any that [`Self::take`] takes are of this form, and no others.
+    fn form() -> Form;
 }
 
 /// The canonical bytes of a value.
@@ -313,7 +318,7 @@ fn read_all<T: Canonical>(mut reader: Reader<'_>) -> Result<T, CanonError> {
 
 /// Numbers are atoms of their own size, big-endian.
 macro_rules! canonical_number {
-    ($($number:ty: $what:literal,)*) => { $(
+    ($($number:ty: $what:literal, $width:ident;)*) => { $(
         impl Canonical for $number {
             fn put(&self, writer: &mut Writer) {
                 writer.atom(&self.to_be_bytes());
@@ -322,14 +327,18 @@ macro_rules! canonical_number {
             fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
                 Ok(Self::from_be_bytes(reader.array($what)?))
             }
+
+            fn form() -> Form {
+                Form::Number(Width::$width)
+            }
         }
     )* };
 }
 
 canonical_number! {
-    u32: "number of 4 bytes",
-    u64: "number of 8 bytes",
-    u128: "number of 16 bytes",
+    u32: "number of 4 bytes", Four;
+    u64: "number of 8 bytes", Eight;
+    u128: "number of 16 bytes", Sixteen;
 }
 
 /// One word of a closed list, as it stands in every other format too.
@@ -346,6 +355,11 @@ macro_rules! canonical_word {
                 let word = reader.atom()?;
                 let of_list = Self::ALL.iter().copied().find(|one| one.as_str().as_bytes() == word);
                 of_list.ok_or_else(|| $crate::journal::canon::no_such($what, word))
+            }
+
+            fn form() -> $crate::journal::form::Form {
+                let words = Self::ALL.iter().map(|one| one.as_str()).collect();
+                $crate::journal::form::Form::Word { what: $what, words }
             }
         }
     )* };
@@ -370,6 +384,13 @@ macro_rules! canonical_record {
                     Ok(Self { $($field: $crate::journal::canon::Canonical::take(reader)?,)* })
                 })
             }
+
+            fn form() -> $crate::journal::form::Form {
+                use $crate::journal::form::{Fields, Form, of};
+                let always =
+                    vec![$((stringify!($field), of(|whole: &Self| &whole.$field)),)*];
+                Form::Record { name: stringify!($record), fields: Fields { always, last: None } }
+            }
         }
     )* };
 }
@@ -387,6 +408,10 @@ impl Canonical for bool {
             word => Err(no_such("yes or no", word)),
         }
     }
+
+    fn form() -> Form {
+        Form::Bool
+    }
 }
 
 impl Canonical for Arc<str> {
@@ -396,6 +421,10 @@ impl Canonical for Arc<str> {
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
         reader.kept_text()
+    }
+
+    fn form() -> Form {
+        Form::Text
     }
 }
 
@@ -407,15 +436,23 @@ impl Canonical for Bytes {
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
         reader.atom().map(Self::copy_from_slice)
     }
+
+    fn form() -> Form {
+        Form::Bytes
+    }
 }
 
-impl<const N: usize> Canonical for [u8; N] {
+impl Canonical for [u8; 32] {
     fn put(&self, writer: &mut Writer) {
         writer.atom(self);
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
         reader.array("digest")
+    }
+
+    fn form() -> Form {
+        Form::Digest
     }
 }
 
@@ -433,6 +470,10 @@ impl<T: Canonical> Canonical for Option<T> {
             if reader.is_empty() { Ok(None) } else { T::take(reader).map(Some) }
         })
     }
+
+    fn form() -> Form {
+        Form::Maybe(Box::new(T::form()))
+    }
 }
 
 impl<T: Canonical> Canonical for Vec<T> {
@@ -449,6 +490,10 @@ impl<T: Canonical> Canonical for Vec<T> {
             Ok(values)
         })
     }
+
+    fn form() -> Form {
+        Form::List(Box::new(T::form()))
+    }
 }
 
 impl<T: Canonical + Ord> Canonical for BTreeSet<T> {
@@ -464,6 +509,10 @@ impl<T: Canonical + Ord> Canonical for BTreeSet<T> {
             Err(CanonError::Order)
         }
     }
+
+    fn form() -> Form {
+        Form::Set(Box::new(T::form()))
+    }
 }
 
 impl<A: Canonical, B: Canonical> Canonical for (A, B) {
@@ -476,6 +525,24 @@ impl<A: Canonical, B: Canonical> Canonical for (A, B) {
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
         reader.list("pair", |reader| Ok((A::take(reader)?, B::take(reader)?)))
+    }
+
+    fn form() -> Form {
+        Form::Pair(Box::new((A::form(), B::form())))
+    }
+}
+
+impl<T: Canonical> Canonical for Box<T> {
+    fn put(&self, writer: &mut Writer) {
+        (**self).put(writer);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        T::take(reader).map(Self::new)
+    }
+
+    fn form() -> Form {
+        T::form()
     }
 }
 

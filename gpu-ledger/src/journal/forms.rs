@@ -2,8 +2,6 @@
 //! a new field is a new version of the entry ([`super::chain::VERSION`]), or one that may be absent at the
 //! end of its record, where an entry that has none reads, and is written, as before there was such a field.
 
-use std::sync::Arc;
-
 use super::Digest;
 use super::canon::{
     CanonError, Canonical, Reader, Writer, canonical_record, canonical_word, no_such,
@@ -13,6 +11,7 @@ use super::entry::{
     DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
     NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
 };
+use super::form::{Fields, Form, of, of_absent, of_some, of_some_absent};
 use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
 use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
@@ -50,6 +49,10 @@ macro_rules! canonical_enum {
                     return Ok(Self::$variant);
                 })*
                 Err(no_such($what, word))
+            }
+
+            fn form() -> Form {
+                Form::Word { what: $what, words: vec![$($word,)*] }
             }
         }
     )* };
@@ -89,7 +92,6 @@ canonical_enum! {
 
 canonical_record! {
     Pid { 0 }
-    WallUs { 0 }
     BootNs { 0 }
     Ms { 0 }
     Bytes { 0 }
@@ -164,6 +166,14 @@ macro_rules! canonical_record_with_absent {
                     Ok(Self { $($field,)* $absent })
                 })
             }
+
+            fn form() -> Form {
+                let always =
+                    vec![$((stringify!($field), of(|whole: &Self| &whole.$field)),)*];
+                let absent = of_absent(|whole: &Self| &whole.$absent);
+                let last = Some(Box::new((stringify!($absent), absent)));
+                Form::Record { name: stringify!($record), fields: Fields { always, last } }
+            }
         }
     )* };
 }
@@ -174,20 +184,32 @@ canonical_record_with_absent! {
     ArgvEvidence { commitment, captured_length, true_length, state; mode }
 }
 
-/// A word, then what it brings with it.
-fn tagged(writer: &mut Writer, word: &str, rest: impl FnOnce(&mut Writer)) {
-    writer.list(|writer| {
-        writer.atom(word.as_bytes());
-        rest(writer);
-    });
+impl Canonical for WallUs {
+    fn put(&self, writer: &mut Writer) {
+        writer.list(|writer| self.0.put(writer));
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+        reader.list("time", |reader| u64::take(reader).map(Self))
+    }
+
+    fn form() -> Form {
+        Form::Time
+    }
 }
 
 impl<T: Canonical> Canonical for Observed<T> {
     fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Known(value) => tagged(writer, "known", |writer| value.put(writer)),
-            Self::Unknown(reason) => tagged(writer, "unknown", |writer| reason.put(writer)),
-        }
+        writer.list(|writer| match self {
+            Self::Known(value) => {
+                writer.atom(b"known");
+                value.put(writer);
+            }
+            Self::Unknown(reason) => {
+                writer.atom(b"unknown");
+                reason.put(writer);
+            }
+        });
     }
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
@@ -197,203 +219,125 @@ impl<T: Canonical> Canonical for Observed<T> {
             word => Err(no_such("observed value", word)),
         })
     }
+
+    fn form() -> Form {
+        let of = |form| Fields { always: vec![("0", form)], last: None };
+        let words = vec![("known", of(T::form())), ("unknown", of(UnknownReason::form()))];
+        Form::Tagged { what: "observed value", words }
+    }
 }
 
-impl Canonical for LoginUid {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Set(uid) => tagged(writer, "set", |writer| uid.put(writer)),
-            Self::Unset => tagged(writer, "unset", |_| {}),
-            Self::Unread => tagged(writer, "unread", |_| {}),
+/// Lists whose words bring something with them: a word, then its fields; one after `;` is left out where it is `None`.
+macro_rules! canonical_tagged {
+    ($($list:ident: $what:literal {
+        $($word:literal = $variant:ident
+            $(($value:ident))?
+            $({ $($field:ident),+ $(; $absent:ident)? })?,)*
+    })*) => { $(
+        impl Canonical for $list {
+            fn put(&self, writer: &mut Writer) {
+                match self { $(
+                    Self::$variant $(($value))? $({ $($field,)+ $($absent)? })? => {
+                        writer.list(|writer| {
+                            writer.atom($word.as_bytes());
+                            $($value.put(writer);)?
+                            $(
+                                $($field.put(writer);)+
+                                $(if let Some(value) = $absent {
+                                    value.put(writer);
+                                })?
+                            )?
+                        });
+                    }
+                )* }
+            }
+
+            fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
+                reader.list($what, |reader| {
+                    let word = reader.atom()?;
+                    $(if word == $word.as_bytes() {
+                        $(let $value = Canonical::take(reader)?;)?
+                        $(
+                            $(let $field = Canonical::take(reader)?;)+
+                            $(let $absent = if reader.is_empty() {
+                                None
+                            } else {
+                                Some(Canonical::take(reader)?)
+                            };)?
+                        )?
+                        return Ok(Self::$variant $(($value))? $({ $($field,)+ $($absent)? })?);
+                    })*
+                    Err(no_such($what, word))
+                })
+            }
+
+            fn form() -> Form {
+                let words = vec![$(($word, Fields {
+                    always: vec![
+                        $(("0", of_some(|whole: &Self| match whole {
+                            Self::$variant($value) => Some($value),
+                            _ => None,
+                        })),)?
+                        $($((stringify!($field), of_some(|whole: &Self| match whole {
+                            Self::$variant { $field, .. } => Some($field),
+                            _ => None,
+                        })),)+)?
+                    ],
+                    last: [
+                        $($((stringify!($absent), of_some_absent(|whole: &Self| match whole {
+                            Self::$variant { $absent, .. } => Some($absent),
+                            _ => None,
+                        })),)?)?
+                    ].into_iter().next().map(Box::new),
+                }),)*];
+                Form::Tagged { what: $what, words }
+            }
         }
-    }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("login uid", |reader| match reader.atom()? {
-            b"set" => u32::take(reader).map(Self::Set),
-            b"unset" => Ok(Self::Unset),
-            b"unread" => Ok(Self::Unread),
-            word => Err(no_such("login uid", word)),
-        })
-    }
+    )* };
 }
 
-impl Canonical for Account {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Ruled { name, rule } => tagged(writer, "ruled", |writer| {
-                name.put(writer);
-                rule.put(writer);
-            }),
-            // Left out where it is not told, as in entries from before it was.
-            Self::Unclassified { name, ground } => tagged(writer, "unclassified", |writer| {
-                name.put(writer);
-                if let Some(ground) = ground {
-                    ground.put(writer);
-                }
-            }),
-            Self::Unattributed(reason) => {
-                tagged(writer, "unattributed", |writer| reason.put(writer));
-            }
-        }
+canonical_tagged! {
+    LoginUid: "login uid" {
+        "set" = Set(uid),
+        "unset" = Unset,
+        "unread" = Unread,
     }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("account", |reader| match reader.atom()? {
-            b"ruled" => {
-                let name = Arc::take(reader)?;
-                Ok(Self::Ruled { name, rule: RuleId::take(reader)? })
-            }
-            b"unclassified" => {
-                let name = Arc::take(reader)?;
-                let is_told = !reader.is_empty();
-                let ground = if is_told { Some(Canonical::take(reader)?) } else { None };
-                Ok(Self::Unclassified { name, ground })
-            }
-            b"unattributed" => NamelessReason::take(reader).map(Self::Unattributed),
-            word => Err(no_such("account", word)),
-        })
+    Account: "account" {
+        "ruled" = Ruled { name, rule },
+        // Left out where it is not told, as in entries from before it was.
+        "unclassified" = Unclassified { name; ground },
+        "unattributed" = Unattributed(reason),
     }
-}
-
-impl Canonical for Change {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Ended { last_seen, cause } => tagged(writer, "ended", |writer| {
-                last_seen.put(writer);
-                cause.put(writer);
-            }),
-            Self::Account(account) => tagged(writer, "account", |writer| account.put(writer)),
-        }
+    Change: "change" {
+        "ended" = Ended { last_seen, cause },
+        "account" = Account(account),
     }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("change", |reader| match reader.atom()? {
-            b"ended" => {
-                let last_seen = Stamp::take(reader)?;
-                Ok(Self::Ended { last_seen, cause: Canonical::take(reader)? })
-            }
-            b"account" => Account::take(reader).map(Self::Account),
-            word => Err(no_such("change", word)),
-        })
+    EpochEdge: "edge of an epoch" {
+        "began" = Began { index, name },
+        "ended" = Ended { cause },
     }
-}
-
-impl Canonical for EpochEdge {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Began { index, name } => tagged(writer, "began", |writer| {
-                index.put(writer);
-                name.put(writer);
-            }),
-            Self::Ended { cause } => tagged(writer, "ended", |writer| cause.put(writer)),
-        }
+    CoverageEdge: "edge of coverage" {
+        "began" = Began { at, host, device_touch, process_events },
+        "ended" = Ended { at },
     }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("edge of an epoch", |reader| match reader.atom()? {
-            b"began" => {
-                let index = u32::take(reader)?;
-                Ok(Self::Began { index, name: Canonical::take(reader)? })
-            }
-            b"ended" => Ok(Self::Ended { cause: GapCause::take(reader)? }),
-            word => Err(no_such("edge of an epoch", word)),
-        })
+    // The words of [`Figures::kind`].
+    Figures: "kind of entry" {
+        "settlement" = Settlement(figures),
+        "open" = Open(figures),
+        "correction" = Correction(figures),
+        "conflict" = Conflict(figures),
+        "gap" = Gap(figures),
+        "epoch" = Epoch(figures),
+        "coverage" = Coverage(figures),
+        "mark" = Mark(figures),
+        "memory" = Memory(figures),
     }
-}
-
-impl Canonical for CoverageEdge {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::Began { at, host, device_touch, process_events } => {
-                tagged(writer, "began", |writer| {
-                    at.put(writer);
-                    host.put(writer);
-                    device_touch.put(writer);
-                    process_events.put(writer);
-                });
-            }
-            Self::Ended { at } => tagged(writer, "ended", |writer| at.put(writer)),
-        }
-    }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("edge of coverage", |reader| match reader.atom()? {
-            b"began" => {
-                let (at, host) = (Stamp::take(reader)?, Arc::take(reader)?);
-                let device_touch = bool::take(reader)?;
-                Ok(Self::Began { at, host, device_touch, process_events: bool::take(reader)? })
-            }
-            b"ended" => Ok(Self::Ended { at: Stamp::take(reader)? }),
-            word => Err(no_such("edge of coverage", word)),
-        })
-    }
-}
-
-impl Canonical for Figures {
-    fn put(&self, writer: &mut Writer) {
-        tagged(writer, self.kind(), |writer| match self {
-            Self::Settlement(figures) => figures.put(writer),
-            Self::Open(figures) => figures.put(writer),
-            Self::Correction(figures) => figures.put(writer),
-            Self::Conflict(figures) => figures.put(writer),
-            Self::Gap(figures) => figures.put(writer),
-            Self::Epoch(figures) => figures.put(writer),
-            Self::Coverage(figures) => figures.put(writer),
-            Self::Mark(figures) => figures.put(writer),
-            Self::Memory(figures) => figures.put(writer),
-        });
-    }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("entry", |reader| match reader.atom()? {
-            b"settlement" => {
-                SettlementFigures::take(reader).map(|figures| Self::Settlement(Box::new(figures)))
-            }
-            b"open" => OpenFigures::take(reader).map(|figures| Self::Open(Box::new(figures))),
-            b"correction" => Correction::take(reader).map(Self::Correction),
-            b"conflict" => ConflictFigures::take(reader).map(Self::Conflict),
-            b"gap" => Gap::take(reader).map(Self::Gap),
-            b"epoch" => Epoch::take(reader).map(Self::Epoch),
-            b"coverage" => CoverageEdge::take(reader).map(Self::Coverage),
-            b"mark" => Mark::take(reader).map(Self::Mark),
-            b"memory" => Stretch::take(reader).map(|stretch| Self::Memory(Box::new(stretch))),
-            word => Err(no_such("kind of entry", word)),
-        })
-    }
-}
-
-impl Canonical for Evidence {
-    fn put(&self, writer: &mut Writer) {
-        match self {
-            Self::None => tagged(writer, "none", |_| {}),
-            Self::Settlement(evidence) => {
-                tagged(writer, "settlement", |writer| evidence.put(writer));
-            }
-            Self::Open(evidence) => tagged(writer, "open", |writer| evidence.put(writer)),
-            Self::Conflict { row, seen } => tagged(writer, "conflict", |writer| {
-                row.put(writer);
-                seen.put(writer);
-            }),
-            Self::Epoch(evidence) => tagged(writer, "epoch", |writer| evidence.put(writer)),
-            Self::Coverage(evidence) => tagged(writer, "coverage", |writer| evidence.put(writer)),
-        }
-    }
-
-    fn take(reader: &mut Reader<'_>) -> Result<Self, CanonError> {
-        reader.list("evidence", |reader| match reader.atom()? {
-            b"none" => Ok(Self::None),
-            b"settlement" => {
-                SettlementEvidence::take(reader).map(|found| Self::Settlement(Box::new(found)))
-            }
-            b"open" => OpenEvidence::take(reader).map(|found| Self::Open(Box::new(found))),
-            b"conflict" => {
-                let row = Box::new(Row::take(reader)?);
-                Ok(Self::Conflict { row, seen: Window::take(reader)? })
-            }
-            b"epoch" => DriverSaid::take(reader).map(Self::Epoch),
-            b"coverage" => AgentFacts::take(reader).map(Self::Coverage),
-            word => Err(no_such("kind of evidence", word)),
-        })
+    Evidence: "kind of evidence" {
+        "none" = None,
+        "settlement" = Settlement(evidence),
+        "open" = Open(evidence),
+        "conflict" = Conflict { row, seen },
+        "epoch" = Epoch(evidence),
+        "coverage" = Coverage(evidence),
     }
 }

@@ -13,6 +13,7 @@ pub mod chain;
 pub mod commitment;
 pub mod draft;
 pub mod entry;
+pub mod form;
 mod forms;
 pub mod keeping;
 pub mod store;

@@ -160,7 +160,7 @@ fn mark(ms: u64, unresolved: Vec<u64>) -> Draft {
 }
 
 /// One of every kind.
-fn history() -> Vec<Draft> {
+pub(super) fn history() -> Vec<Draft> {
     let began = CoverageEdge::Began {
         at: stamp(0),
         host: Arc::from("host"),
