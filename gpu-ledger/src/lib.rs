@@ -66,6 +66,7 @@ pub mod accounting;
 mod adjtimex;
 pub mod argv;
 pub mod attribution;
+pub mod audit;
 pub mod bill;
 pub mod billing;
 pub mod calling;

@@ -584,6 +584,9 @@ def read_manifest(value):
     if not all(type(one) is str for one in texts + list(period.values()) + list(bill["users"].values())):
         raise ValueError
     decimal(period["since_ms"]), decimal(period["until_ms"]), decimal(bill["now_ms"])
+    uids = list(map(decimal, bill["users"]))
+    if any(a >= b for a, b in zip(uids, uids[1:])) or any(uid >> 32 for uid in uids):
+        raise ValueError
     if bill["prices"] is not None and not re.fullmatch(HEX, bill["prices"]):
         raise ValueError
     number(value["first"]), number(value["last"]), number(value["size"])
@@ -608,6 +611,8 @@ def read_range(value):
         has_keys(one, "gpu", "count", "held_ms")
         number(one["count"])
         if type(one["gpu"]) is not str or not re.fullmatch("0|[1-9][0-9]{0,38}", one["held_ms"]):
+            raise ValueError
+        if int(one["held_ms"]) >> 128:
             raise ValueError
     for seq in opening["unresolved"]:
         number(seq)
@@ -869,6 +874,8 @@ class Verification:
         manifest = parsed(data, read_manifest, made_manifest)
         self.manifest_digest = sha256(data).hex()
         names = [file["name"] for file in manifest["files"]]
+        if len(names) > FILES_MAX:
+            raise Bad("names more files than a bundle has")
         for name in names:
             if not NAME.fullmatch(name) or name in ("manifest.json", "manifest.sig"):
                 raise Bad("names a file that no bundle has: " + shown(name))
@@ -986,9 +993,9 @@ class Verification:
         with self.folder.open("entries.jsonl") as file:
             try:
                 for text in lines(file):
+                    line = Line(text, decoder, False)
                     if seq == last:
                         raise Bad("has entries after its last")
-                    line = Line(text, decoder, False)
                     if line.seq != seq + 1:
                         raise Bad("stands where another entry must")
                     if digest is not None and line.previous != digest:
@@ -1013,26 +1020,25 @@ class Verification:
 
     def check_keys(self):
         """Every key was signed by the one before it, and the last one is the bundle's."""
-        before = None
-        for seq, change, told in sorted(self.books.keys, key=lambda one: one[0]):
+        before, self.trusted = None, {self.key.text: self.key}
+        for _, change, told in sorted(self.books.keys, key=lambda one: one[0]):
             try:
                 key = Key(change["key"])
-                if change["previous"] != before and before is not None:
+                if before is not None and change["previous"] != before:
                     raise Bad("does not name the key before it")
                 if change["previous"] is not None:
-                    signature = base64.b64decode(change["signature"] or "")
-                    if not Key(change["previous"]).signed(
-                            KEY_CHANGE % (change["previous"], change["key"]), signature):
+                    previous = Key(change["previous"])
+                    if not previous.signed(KEY_CHANGE % (previous.text, key.text),
+                                           base64.b64decode(change["signature"] or "")):
                         raise Bad("is a key that the one before it did not sign")
-                before = key.text
+                    self.trusted[previous.text] = previous
+                self.trusted[key.text], before = key, key.text
             except Bad as bad:
                 told(str(bad))
         if before not in (None, self.key.text):
             self.fault("key.pub", None, "is not the key that the entries name last")
-        trusted = {change[name] for _, change, _ in self.books.keys for name in ("key", "previous")} | {self.key.text}
-        if self.given is not None and self.given not in trusted:
+        if self.given is not None and self.given not in self.trusted:
             self.fault("key.pub", None, "is not the key that was given, and no entry leads from that to it")
-        self.trusted = [Key(text) for text in sorted(filter(None, trusted))]
 
     def witnesses(self):
         """Older checkpoints: the one that the bundle was made with, and the one that was given."""
@@ -1050,7 +1056,7 @@ class Verification:
 
     def meets(self, data, ranged):
         """Whether an older checkpoint is of the same journal."""
-        origin, size, root = checkpoint(opened(data, self.trusted, False))
+        origin, size, root = checkpoint(opened(data, list(self.trusted.values()), False))
         if origin != self.point[0]:
             raise Bad("is of another journal")
         if size > self.point[1]:

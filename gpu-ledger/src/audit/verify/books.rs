@@ -88,6 +88,16 @@ pub(super) enum Stands {
     Beside,
 }
 
+impl Stands {
+    /// The file it is in.
+    pub(super) const fn file(self) -> &'static str {
+        match self {
+            Self::Near => "entries.jsonl",
+            Self::Beside => "context.jsonl",
+        }
+    }
+}
+
 impl Books {
     pub(super) fn new(period: Period) -> Self {
         Self {

@@ -10,7 +10,6 @@ use crate::journal::canon::{self, Texts};
 use crate::journal::chain::{Kept, booking_key, sha256};
 use crate::journal::entry::{Evidence, Figures, Moment, SettlementEvidence, SettlementFigures};
 use crate::journal::form::{self, Printer};
-use crate::journal::tree::HASHES_MAX;
 use crate::journal::{ChainError, Digest};
 use crate::unit::WallUs;
 

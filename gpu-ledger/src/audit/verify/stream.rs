@@ -41,21 +41,18 @@ pub(super) fn each_line(
             proven.push(from_prover);
         }
         scope.spawn(move || read(file, &blocks));
-        // Whoever is no longer listened to ends.
+        // Whoever is no longer listened to ends: the receivers go before the threads are waited for.
         for prover in proven.iter().cycle() {
             let Ok((lines, wrong)) = prover.recv() else { break };
             for line in lines {
                 if take(line).is_break() {
-                    drop(proven);
                     return Ok(());
                 }
             }
             if let Some(wrong) = wrong {
-                drop(proven);
                 return Err(wrong);
             }
         }
-        drop(proven);
         Ok(())
     })
 }
@@ -71,9 +68,15 @@ fn read(mut file: Box<dyn Read + Send + '_>, provers: &[SyncSender<Block>]) {
         let limit = u64::try_from(BLOCK).unwrap_or(u64::MAX);
         match file.by_ref().take(limit).read_to_end(&mut block) {
             Ok(0) if kept == 0 => return,
-            Ok(0) => return drop(send(Err("the file ends inside a line".into()))),
+            Ok(0) => {
+                send(Err("the file ends inside a line".into()));
+                return;
+            }
             Ok(_) => {}
-            Err(error) => return drop(send(Err(error.into()))),
+            Err(error) => {
+                send(Err(error.into()));
+                return;
+            }
         }
         let fresh = block.get(kept..).unwrap_or_default();
         let end = fresh.iter().rposition(|byte| *byte == b'\n');
@@ -85,7 +88,8 @@ fn read(mut file: Box<dyn Read + Send + '_>, provers: &[SyncSender<Block>]) {
             return;
         }
         if rest.len() > LINE_MAX {
-            return drop(send(Err("a line is longer than 16 MiB".into())));
+            send(Err("a line is longer than 16 MiB".into()));
+            return;
         }
     }
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::period::Moment;
 
 /// Faults that are told one by one; further ones are counted.
-pub const FAULTS_TOLD_MAX: usize = 20;
+pub(super) const FAULTS_TOLD_MAX: usize = 20;
 /// Gaps that are told one by one; further ones are counted.
-pub const GAPS_TOLD_MAX: usize = 100;
+pub(super) const GAPS_TOLD_MAX: usize = 100;
 
 /// Everything that `audit verify` says; `assets/verify.py` says the same, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

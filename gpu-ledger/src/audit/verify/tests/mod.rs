@@ -1,0 +1,5 @@
+mod flips;
+mod forged;
+mod made;
+mod python;
+mod whole;
