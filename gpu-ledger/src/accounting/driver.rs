@@ -71,6 +71,8 @@ pub struct DriverFacts {
     pub kind: DriverKind,
     /// Its version.
     pub version: Result<String, Unknown>,
+    /// The version of its library.
+    pub library_version: Result<String, Unknown>,
     /// Whether rows carry utilization sums.
     pub stats_v2: bool,
     /// Functions that the library lacks, of those that are called.
@@ -398,7 +400,7 @@ fn open(
     calls: &mut Calls,
 ) -> Result<Opened, Unknown> {
     let library = Library::open(path, calls)?;
-    let version = library.driver_version(calls);
+    let (version, library_version) = (library.driver_version(calls), library.nvml_version(calls));
     let (gpus, mut unknowns) = match only {
         Some(only) => open_only(&library, only, calls),
         None => open_all(&library, calls)?,
@@ -411,6 +413,7 @@ fn open(
     let facts = DriverFacts {
         kind: library.kind(),
         version,
+        library_version,
         stats_v2: library.has_stats_v2(),
         symbols_missing: library.missing_symbols(),
         unknowns,

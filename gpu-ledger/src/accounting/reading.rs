@@ -36,6 +36,20 @@ pub enum ReadContent {
     Failed(Unknown),
 }
 
+/// Whether accounting was on when it was asked before a list and after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModeAround {
+    /// Before.
+    pub before: bool,
+    /// After.
+    pub after: bool,
+}
+
+impl ModeAround {
+    /// That of a [`Listing`]: no row comes of any other read ([`ReadContent`]).
+    pub const LISTED: Self = Self { before: true, after: true };
+}
+
 /// What became of the list that a read asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListingState {

@@ -34,6 +34,7 @@ pub use subject::{AncestorSubject, ContainerNames, Subject, Users, last_paths};
 use self::rules::{RuleSet, Ruled};
 use crate::argv::{CmdlineMode, redact_word, stored, stored_file};
 use crate::identity::{Program, User, argv_words};
+use crate::journal::Digest;
 use crate::kernel::Argv;
 use crate::place::Place;
 use crate::settlement::Account;
@@ -103,6 +104,12 @@ impl Attributor {
     pub fn with_rules(mut self, rules: &Arc<RuleSet>) -> Self {
         self.rules = Arc::clone(rules);
         self
+    }
+
+    /// SHA-256 of the file of its rules; `None` where there is none.
+    #[must_use]
+    pub fn rules_file(&self) -> Option<Digest> {
+        self.rules.file()
     }
 
     /// With so much of command lines stored instead of as much as it was.

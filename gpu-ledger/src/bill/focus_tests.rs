@@ -8,8 +8,9 @@ use jiff::tz::TimeZone;
 use super::*;
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, program};
 use crate::bill::period::Period;
-use crate::bill::report::{Ask, Head, Outside, report};
+use crate::bill::report::{Ask, Head, Outside, Tree, report};
 use crate::bill::{By, Ledger, SharePolicy};
+use crate::journal::Digest;
 use crate::journal::entry::OpenKind;
 use crate::prices::parse;
 use crate::unit::Span;
@@ -35,7 +36,8 @@ fn priced(prices: Option<&str>) -> Report {
     let prices = prices.map(|text| parse(text, &TimeZone::UTC).unwrap());
     let (by, share, gpus) = (By::Account, SharePolicy::None, Vec::new());
     let ask = Ask { period, by, share, gpus, accounts: Vec::new(), prices };
-    let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash };
+    let tree = Tree::Root(Digest([7; 32]));
+    let head = Head { seq: journal.end.head.seq, hash: journal.end.head.hash, tree };
     let driver = Some("simulated".to_owned());
     report(&ledger, &ask, head, &Outside { driver, ..Outside::default() }).unwrap()
 }

@@ -183,6 +183,16 @@ pub enum BillError {
         /// The lines that may be meant.
         known: String,
     },
+    /// No entry was learnt by then.
+    #[error(
+        "the journal knew nothing at {0}: its first entry was learnt later; give --as-of a later moment"
+    )]
+    BeforeJournal(String),
+    /// There is no such entry.
+    #[error(
+        "this journal has no entry {0}, so that it never ended with it; give --head a smaller number"
+    )]
+    NoSuchEntry(u64),
     /// A bill in money without prices.
     #[error(
         "--format focus is a bill in money, and no prices were given; give --prices FILE, or write \
@@ -206,6 +216,8 @@ impl BillError {
             Self::NoSuchGpu { .. }
                 | Self::NoSuchLine { .. }
                 | Self::SeveralLines { .. }
+                | Self::BeforeJournal(_)
+                | Self::NoSuchEntry(_)
                 | Self::NoPrices
                 | Self::UnknownDimension(_)
                 | Self::UnknownSharePolicy(_)

@@ -281,6 +281,16 @@ impl Standpoint {
         now.checked_sub(span).ok().map(|zoned| zoned.timestamp())
     }
 
+    /// The moment that a word means, which must have passed.
+    ///
+    /// # Errors
+    /// As [`Self::moment`]; [`PeriodError::Future`].
+    pub fn past_moment(&self, option: &'static str, word: &str) -> Result<Timestamp, PeriodError> {
+        let moment = self.moment(option, word)?;
+        self.refuse_future(option, moment, "give a moment that has passed")?;
+        Ok(moment)
+    }
+
     fn start_of(&self, day: Date) -> Result<Timestamp, jiff::Error> {
         let midnight = day.to_datetime(Time::midnight());
         // Where midnight is skipped the day begins when the clock goes on.
@@ -348,7 +358,8 @@ fn calendar(word: &str) -> Option<(Date, Date)> {
 }
 
 /// The millisecond a moment lies in, since 1970; what lies before is 1970.
-fn milliseconds(moment: Timestamp) -> u64 {
+#[must_use]
+pub fn milliseconds(moment: Timestamp) -> u64 {
     let since_1970 = moment.duration_since(Timestamp::UNIX_EPOCH);
     u64::try_from(since_1970.as_millis()).unwrap_or(0)
 }

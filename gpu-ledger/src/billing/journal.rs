@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::{Source, TakeWhy, Why};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
-use crate::bill::report::{Head, Outside, Proven, Reading, Through};
+use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{PeriodRead, Reader, StateDir, StoreError, archives_in};
-use crate::unit::Span;
+use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::unit::{Span, WallUs};
 
 /// The journal of one state directory.
 #[derive(Debug)]
@@ -55,22 +55,61 @@ impl JournalFiles {
         Ok(Self { journal, archives, missing, witnessed: None })
     }
 
-    /// Gives `take` every entry that bears on the period, as [`Reader::period`] does: worth nothing before
+    /// Gives `take` every entry that bears on the period, as [`Reader::period_within`] does: worth nothing before
     /// this returns.
     pub(crate) fn visit(
         &self,
-        (from_ms, to_ms): (u64, u64),
+        period: (u64, u64),
+        extent: Extent,
         take: &mut dyn FnMut(&Entry),
     ) -> Result<PeriodRead, StoreError> {
-        for archive in &self.archives {
-            archive.period(from_ms, to_ms, &mut *take)?;
+        let Extent { after, head } = extent;
+        for (archive, last) in self.archives.iter().zip(self.lasts()) {
+            if after >= last {
+                continue;
+            }
+            if let Some(head) = head
+                && head <= last
+            {
+                // What follows the head is proven all the same.
+                self.journal.end()?;
+                return archive.period_within(period, Extent { after, head: Some(head) }, take);
+            }
+            archive.period_within(period, Extent { after, head: None }, &mut *take)?;
         }
-        self.journal.period(from_ms, to_ms, take)
+        self.journal.period_within(period, extent, take)
+    }
+
+    /// Number of the last entry of each archive: where the next begins, or the journal.
+    fn lasts(&self) -> impl Iterator<Item = u64> {
+        let next = self.archives.iter().skip(1).map(Reader::base);
+        next.chain([self.journal.base()])
+    }
+
+    /// Number of the last entry that was learnt at a moment or before it; `None` where none here was.
+    pub(crate) fn last_learnt_by(&self, moment: WallUs) -> Result<Option<u64>, StoreError> {
+        for reader in [&self.journal].into_iter().chain(self.archives.iter().rev()) {
+            if let Some(seq) = reader.last_learnt_by(moment)? {
+                return Ok(Some(seq));
+            }
+        }
+        Ok(None)
     }
 
     /// Number of the last entry that was archived and is not here.
     pub(crate) const fn missing(&self) -> u64 {
         self.missing
+    }
+
+    /// Root of the tree over the entries up to this one.
+    #[expect(clippy::unused_self, reason = "the store tells it once it keeps the tree")]
+    pub(crate) fn tree(&self, _size: u64) -> Tree {
+        Tree::Unknown("this version does not compute it")
+    }
+
+    fn head(&self, end: &Recovered) -> Head {
+        let (seq, hash) = (end.head.seq, end.head.hash);
+        Head { seq, hash, tree: self.tree(seq) }
     }
 
     /// One entry; `None` where it is not here.
@@ -152,9 +191,9 @@ impl JournalFiles {
 }
 
 impl Source for JournalFiles {
-    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
+    fn read(&mut self, period: Span, extent: Extent, ledger: &mut Ledger) -> anyhow::Result<Head> {
         let mut refused: Result<(), BillError> = Ok(());
-        let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
+        let read = self.visit((period.from_ms(), period.to_ms()), extent, &mut |entry| {
             if refused.is_ok() {
                 refused = ledger.take(entry);
             }
@@ -162,12 +201,21 @@ impl Source for JournalFiles {
         refused?;
         ledger.finish(&read.end)?;
         self.witnessed = read.witnessed;
-        Ok(Head { seq: read.end.head.seq, hash: read.end.head.hash })
+        Ok(self.head(&read.end))
+    }
+
+    fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {
+        Ok(self.last_learnt_by(moment)?)
+    }
+
+    fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {
+        Ok(Self::entry(self, seq)?)
     }
 
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
         let mut went: anyhow::Result<()> = Ok(());
-        let read = self.visit((period.from_ms(), period.to_ms()), &mut |entry| {
+        let whole = Extent::default();
+        let read = self.visit((period.from_ms(), period.to_ms()), whole, &mut |entry| {
             if went.is_err() {
                 return;
             }
@@ -185,9 +233,10 @@ impl Source for JournalFiles {
     fn visit_entries(
         &mut self,
         period: Span,
+        extent: Extent,
         take: &mut dyn FnMut(&Entry),
     ) -> anyhow::Result<Recovered> {
-        let read = self.visit((period.from_ms(), period.to_ms()), take)?;
+        let read = self.visit((period.from_ms(), period.to_ms()), extent, take)?;
         self.witnessed = read.witnessed;
         Ok(read.end)
     }

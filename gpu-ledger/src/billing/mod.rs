@@ -22,13 +22,14 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 
 use crate::bill::ledger::Ledger;
-use crate::bill::period::{ALL, Asked, Standpoint, moment_of};
+use crate::bill::period::{ALL, Asked, Standpoint, milliseconds, moment_of, show};
 use crate::bill::report::{Ask, Head, Outside, Report, report};
 use crate::bill::{
     BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
 };
 use crate::clock::Clock;
 use crate::journal::chain::Recovered;
+use crate::journal::store::Extent;
 use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
 use crate::rendering::json;
@@ -40,6 +41,9 @@ const STATUS_UNKNOWN: u8 = 2;
 /// Exit status: the bill could not be written.
 const STATUS_FAILED: u8 = 1;
 
+/// The word for the present.
+const NOW: &str = "now";
+
 /// Settlements that are asked about at once.
 pub(crate) const WHY_MAX: usize = 100;
 
@@ -48,11 +52,24 @@ type TakeWhy<'t> = &'t mut dyn FnMut(&Entry, Option<Why>) -> anyhow::Result<()>;
 
 /// Where a bill's entries come from: a journal's file, or somebody who reads it for us.
 pub trait Source {
-    /// Hands the ledger every entry that bears on the period, as [`Ledger`] asks for them, each proven.
+    /// Hands the ledger every entry of this extent that bears on the period, as [`Ledger`] asks for them, each
+    /// proven, and the end of the journal as it stood there.
     ///
     /// # Errors
     /// What keeps it from that. Nothing that was handed over may be used then.
-    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head>;
+    fn read(&mut self, period: Span, extent: Extent, ledger: &mut Ledger) -> anyhow::Result<Head>;
+
+    /// Number of the last entry that was learnt at a moment or before it; `None` where none here was.
+    ///
+    /// # Errors
+    /// What keeps it from reading.
+    fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>>;
+
+    /// One entry, proven as far as this reader can; `None` where it is not here.
+    ///
+    /// # Errors
+    /// What keeps it from reading.
+    fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>>;
 
     /// Gives `take` every entry that bears on the period, of settlements with what they rest on, and returns where
     /// the journal ends.
@@ -61,13 +78,14 @@ pub trait Source {
     /// As above, and those of `take`.
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered>;
 
-    /// Gives `take` every entry that bears on the period, and returns where the journal ends.
+    /// Gives `take` every entry of this extent that bears on the period, and returns where the journal ends there.
     ///
     /// # Errors
     /// What keeps it from that.
     fn visit_entries(
         &mut self,
         period: Span,
+        extent: Extent,
         take: &mut dyn FnMut(&Entry),
     ) -> anyhow::Result<Recovered>;
 
@@ -106,11 +124,25 @@ pub enum Format {
     Line,
 }
 
+/// Of which version of the journal a bill is wanted.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Version {
+    /// As it is, and of a closed period the bill that it was closed with.
+    #[default]
+    Usual,
+    /// As it was known at a moment, in words; of a closed period as well.
+    AsOf(String),
+    /// As it stood when this entry was its last.
+    Head(u64),
+}
+
 /// What a bill is asked to be.
 #[derive(Clone, Debug)]
 pub struct BillOptions {
     /// The period.
     pub asked: Asked,
+    /// Of which version of the journal.
+    pub version: Version,
     /// What a line stands for.
     pub by: By,
     /// How shared time is divided.
@@ -148,11 +180,15 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         return Err(BillError::NoPrices.into());
     }
     let output = Output::open(options.output.clone(), true)?;
-    let (asked, mut standpoint) = (asked(options), standpoint(options));
+    let asked = asked(options);
+    let (mut standpoint, extent) = version(options, source)?;
     let mut ledger = Ledger::for_bill_by(options.by);
-    let head = source.read(standpoint.reading(&asked)?, &mut ledger)?;
+    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
     // What was entered since the asking is no sign that a clock was set.
-    let read_at_ms = options.clock.now().wall.ms();
+    let read_at_ms = match extent.head {
+        None => options.clock.now().wall.ms(),
+        Some(_) => milliseconds(standpoint.now),
+    };
     standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
     let period = standpoint.period(&asked)?;
     let mut outside = source.outside(&ledger)?;
@@ -185,6 +221,9 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
     if matches!(options.format, Format::Csv { .. } | Format::Focus { .. } | Format::Line) {
         for note in notes(&report) {
             output::complain(&note);
+        }
+        if !matches!(options.format, Format::Line) {
+            output::complain(&text::version_words(&report));
         }
         if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
             output::complain(&note);
@@ -226,6 +265,28 @@ fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
 fn standpoint(options: &BillOptions) -> Standpoint {
     let now = moment_of(options.clock.now().wall.ms());
     Standpoint { now, latest_ms: None, zone: options.zone.clone() }
+}
+
+/// Which part of the journal is read, and what its reader calls now: of an earlier version, its own moment.
+fn version(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<(Standpoint, Extent)> {
+    let standpoint = standpoint(options);
+    match &options.version {
+        Version::Usual => Ok((standpoint, Extent::default())),
+        Version::AsOf(word) if word == NOW => Ok((standpoint, Extent::default())),
+        Version::AsOf(word) => {
+            let now = standpoint.past_moment("--as-of", word)?;
+            // What lies before 1970 is before every journal.
+            let moment = WallUs(u64::try_from(now.as_microsecond()).unwrap_or(0));
+            let head = source.head_at(moment)?;
+            let told = || BillError::BeforeJournal(show(now, &options.zone));
+            Ok((Standpoint { now, ..standpoint }, Extent::at(head.ok_or_else(told)?)))
+        }
+        Version::Head(head) => {
+            let entry = source.entry(*head)?.ok_or(BillError::NoSuchEntry(*head))?;
+            let now = moment_of(entry.at.stamp.wall.ms());
+            Ok((Standpoint { now, ..standpoint }, Extent::at(*head)))
+        }
+    }
 }
 
 fn asked(options: &BillOptions) -> Asked {

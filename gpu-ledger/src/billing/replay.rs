@@ -18,7 +18,7 @@ use crate::attribution::{
 };
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{Asked, Standpoint, moment_of};
-use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::report::{Ask, Head, Outside, Report, Tree, report};
 use crate::bill::{By, SharePolicy};
 use crate::clock::Clock;
 use crate::escape::unescape;
@@ -142,7 +142,8 @@ pub(crate) fn replay(options: &ReplayOptions, source: &mut dyn Source) -> anyhow
         accounts: Vec::new(),
         prices: None,
     };
-    let head = Head { seq: end.head.seq, hash: end.head.hash };
+    let tree = Tree::Unknown("a replay is no bill");
+    let head = Head { seq: end.head.seq, hash: end.head.hash, tree };
     let only_uid = source.outside(&booked)?.reading.only_uid;
     let of = |ledger: &Ledger| report(ledger, &ask, head, &Outside::default());
     let (booked, would_be) = (of(&booked)?, of(&would_be)?);

@@ -9,11 +9,15 @@ use std::path::Path;
 
 use super::{Source, TakeWhy, Why};
 use crate::bill::ledger::Ledger;
-use crate::bill::report::{Head, Outside, Proven, Reading, Through};
+use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree};
 use crate::daemon::{Client, ClientError, End, StreamError};
 use crate::journal::chain::Recovered;
+use crate::journal::store::Extent;
 use crate::journal::{ChainError, Digest, Entry};
-use crate::unit::Span;
+use crate::unit::{Span, WallUs};
+
+/// Why the root of the tree is not known.
+const NOT_TOLD: &str = "the daemon does not tell it";
 
 /// The journal of the daemon that answers at a socket.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ impl JournalSocket {
     fn entries(
         &mut self,
         period: Span,
-        with_why: bool,
+        (extent, with_why): (Extent, bool),
         take: TakeWhy<'_>,
     ) -> anyhow::Result<Recovered> {
         let unusable = |cause| ClientError::Stream {
@@ -77,7 +81,7 @@ impl JournalSocket {
         let mut links = Links::default();
         let period = (period.from_ms(), period.to_ms());
         // Whoever looks for the cause of an error finds that of the client, or of `take`.
-        let end = self.client.rows(period, with_why, |entry, proven, why| {
+        let end = self.client.rows((period, extent), with_why, |entry, proven, why| {
             links.follow(&entry, proven).map_err(unusable)?;
             take(&entry, why)
         })?;
@@ -86,6 +90,10 @@ impl JournalSocket {
             return Err(unusable(StreamError::Unsealed { seq: end.seq }).into());
         }
         let recovered = end.recovered().map_err(unusable)?;
+        // A daemon of before heads could be named tells of the end there is.
+        if extent.head.is_some_and(|head| head != recovered.head.seq) {
+            return Err(unusable(StreamError::End).into());
+        }
         links.end(recovered.head.seq, recovered.head.hash).map_err(unusable)?;
         self.end = Some(end);
         Ok(recovered)
@@ -93,22 +101,34 @@ impl JournalSocket {
 }
 
 impl Source for JournalSocket {
-    fn read(&mut self, period: Span, ledger: &mut Ledger) -> anyhow::Result<Head> {
-        let recovered = self.entries(period, false, &mut |entry, _| Ok(ledger.take(entry)?))?;
+    fn read(&mut self, period: Span, extent: Extent, ledger: &mut Ledger) -> anyhow::Result<Head> {
+        let asked = (extent, false);
+        let recovered = self.entries(period, asked, &mut |entry, _| Ok(ledger.take(entry)?))?;
         ledger.finish(&recovered)?;
-        Ok(Head { seq: recovered.head.seq, hash: recovered.head.hash })
+        let tree =
+            self.end.as_ref().and_then(End::tree).map_or(Tree::Unknown(NOT_TOLD), Tree::Root);
+        Ok(Head { seq: recovered.head.seq, hash: recovered.head.hash, tree })
+    }
+
+    fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {
+        Ok(self.client.head_at(moment)?)
+    }
+
+    fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {
+        Ok(self.client.entry(seq)?)
     }
 
     fn visit_with_why(&mut self, period: Span, take: TakeWhy<'_>) -> anyhow::Result<Recovered> {
-        self.entries(period, true, take)
+        self.entries(period, (Extent::default(), true), take)
     }
 
     fn visit_entries(
         &mut self,
         period: Span,
+        extent: Extent,
         take: &mut dyn FnMut(&Entry),
     ) -> anyhow::Result<Recovered> {
-        self.entries(period, false, &mut |entry, _| {
+        self.entries(period, (extent, false), &mut |entry, _| {
             take(entry);
             Ok(())
         })

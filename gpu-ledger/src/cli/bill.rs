@@ -10,7 +10,7 @@ use super::place::Place;
 use super::source::with_source;
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
-use crate::billing::{self, BillOptions, Format, PricesAt};
+use crate::billing::{self, BillOptions, Format, PricesAt, Version};
 use crate::clock::Clock;
 
 const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
@@ -54,6 +54,13 @@ pub(super) struct Bill {
     /// journal: all
     #[arg(long, value_name = "WHOLE", allow_hyphen_values = true)]
     period: Option<String>,
+    /// As it was known at MOMENT: of the entries learnt by then, the last of which ends the journal that the bill is
+    /// made of; now is the present also of a period that was closed
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true, conflicts_with = "head")]
+    as_of: Option<String>,
+    /// As the journal stood when entry N was its last
+    #[arg(long, value_name = "N")]
+    head: Option<u64>,
     /// What a line stands for: account, user, program, gpu, process, or where it ran: service (what the account is
     /// without rules), unit, container, pod, namespace, job; kind (compute, graphics), model
     #[arg(long, value_name = "WHAT", default_value = "account")]
@@ -142,6 +149,11 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
     };
     Ok(BillOptions {
         asked: Asked { since: bill.since, until: bill.until, period: bill.period },
+        version: match (bill.as_of, bill.head) {
+            (Some(word), _) => Version::AsOf(word),
+            (None, Some(head)) => Version::Head(head),
+            (None, None) => Version::Usual,
+        },
         by: bill.by,
         share: bill.share,
         gpus: bill.gpus,

@@ -117,7 +117,7 @@ impl Explain {
     }
 }
 
-fn at_hand(Rules { path: file, set }: Rules) -> RulesAtHand {
+fn at_hand(Rules { path: file, set, .. }: Rules) -> RulesAtHand {
     RulesAtHand { file, set }
 }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::file::read_bounded;
 use crate::argv::CmdlineMode;
 use crate::attribution::rules::{FILE_BYTES_MAX, Faults, RuleSet};
@@ -17,6 +19,8 @@ pub struct Rules {
     pub path: Option<PathBuf>,
     /// The rules.
     pub set: Arc<RuleSet>,
+    /// The file's bytes, for whoever has to keep them.
+    pub bytes: Bytes,
 }
 
 /// Why a file is no file of rules.
@@ -85,7 +89,8 @@ impl Rules {
         })?;
         let set = RuleSet::parse(&bytes);
         let set = set.map_err(|faults| RulesError::Wrong { path: path.to_path_buf(), faults })?;
-        Ok(Self { path: Some(path.to_path_buf()), set: Arc::new(set) })
+        let (path, set) = (Some(path.to_path_buf()), Arc::new(set));
+        Ok(Self { path, set, bytes: bytes.into() })
     }
 
     /// The same; without `path`, the default file where it exists and no rules where it does not.

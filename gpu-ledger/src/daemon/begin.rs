@@ -100,6 +100,7 @@ impl Daemon {
             ends_on_loss: false,
         };
         daemon.listen().await?;
+        daemon.keep_rules();
         // That nobody looked goes first: what was entered last says up to when somebody did.
         daemon.keep(down.into_iter().collect());
         daemon.turn(None)?;

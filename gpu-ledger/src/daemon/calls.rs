@@ -54,9 +54,10 @@ impl Daemon {
                 self.release_answer(gpu, time).await
             }
             // A thread of its own answers it.
-            Request::Rows { .. } | Request::Why { .. } => {
-                Err("the journal is not read by the loop".to_owned())
-            }
+            Request::Rows { .. }
+            | Request::Why { .. }
+            | Request::HeadAt { .. }
+            | Request::Entry { .. } => Err("the journal is not read by the loop".to_owned()),
         };
         // Whoever asked may have gone.
         let _ = reply.send(answer);

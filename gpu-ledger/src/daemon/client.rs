@@ -11,6 +11,8 @@ use super::request::VERSION;
 use super::stream::{End, EntryLine, Line, StreamError};
 use crate::billing::Why;
 use crate::journal::Entry;
+use crate::journal::store::Extent;
+use crate::unit::WallUs;
 
 /// How long a daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(75);
@@ -117,12 +119,13 @@ impl Client {
     /// rest on as well. What `take` was given is worth nothing unless this returns the end.
     pub(crate) fn rows<E: From<ClientError>>(
         &self,
-        (from_ms, to_ms): (u64, u64),
+        ((from_ms, to_ms), Extent { after, head }): ((u64, u64), Extent),
         with_why: bool,
         mut take: impl FnMut(Entry, bool, Option<Why>) -> Result<(), E>,
     ) -> Result<End, E> {
         let request = json!({
             "version": VERSION, "request": "rows", "from_ms": from_ms, "to_ms": to_ms, "why": with_why,
+            "after": after, "head": head,
         });
         let mut stream = self.connect(&request)?;
         let (mut bytes, mut entries) = (Vec::new(), 0_u64);
@@ -151,6 +154,30 @@ impl Client {
                     return Err(ClientError::Broken { path: self.path.clone(), what }.into());
                 }
             }
+        }
+    }
+
+    /// Number of the last entry that was learnt at a moment or before it.
+    pub(crate) fn head_at(&self, moment: WallUs) -> Result<Option<u64>, ClientError> {
+        let request = json!({ "version": VERSION, "request": "head-at", "at_us": moment.0 });
+        let answer = self.ask(&request)?;
+        let head = answer.get("head").cloned().unwrap_or_default();
+        serde_json::from_value(head).map_err(|error| self.broken(&error))
+    }
+
+    /// One entry by its number, as far as this reader may see it.
+    pub(crate) fn entry(&self, seq: u64) -> Result<Option<Entry>, ClientError> {
+        let mut answer =
+            self.ask(&json!({ "version": VERSION, "request": "entry", "seq": seq }))?;
+        let line = answer.get_mut("entry").map_or(Value::Null, Value::take);
+        let line: Option<EntryLine> =
+            serde_json::from_value(line).map_err(|error| self.broken(&error))?;
+        let Some(line) = line else { return Ok(None) };
+        let (entry, _) = line.entry().map_err(|cause| self.unusable(cause))?;
+        if entry.seq == seq {
+            Ok(Some(entry))
+        } else {
+            Err(self.unusable(StreamError::Other { seq }))
         }
     }
 

@@ -74,7 +74,9 @@ impl Fold {
             | Figures::Conflict(_)
             | Figures::Gap(_)
             | Figures::Epoch(_)
-            | Figures::Coverage(_)) => figures,
+            | Figures::Coverage(_)
+            | Figures::Key(_)
+            | Figures::Closed(_)) => figures,
         };
         Ok(entry)
     }

@@ -195,7 +195,10 @@ impl Daemon {
                     }
                     self.acknowledge()?;
                 }
-                _ = self.marks.tick() => { self.mark(None); }
+                _ = self.marks.tick() => {
+                    self.mark(None);
+                    self.keep_rules();
+                }
                 _ = self.meters.tick() => self.publish(),
                 _ = watchdog.tick() => self.tell_watchdog(),
                 Some(call) = self.calls.recv() => self.serve(call).await?,

@@ -27,6 +27,22 @@ pub(super) enum Request {
         /// Of settlements that this client may see also with what they rest on.
         #[serde(default)]
         why: bool,
+        /// None up to this number.
+        #[serde(default)]
+        after: u64,
+        /// As the journal stood when this entry was its last.
+        #[serde(default)]
+        head: Option<u64>,
+    },
+    /// Number of the last entry that was learnt at a moment or before it.
+    HeadAt {
+        /// Microseconds since 1970.
+        at_us: u64,
+    },
+    /// One entry.
+    Entry {
+        /// Its number.
+        seq: u64,
     },
     /// What settlements rest on, by the numbers of their entries.
     Why {

@@ -14,8 +14,8 @@ use super::stream::{Beside, End, EntryLine, Line};
 use crate::billing::JournalFiles;
 use crate::journal::canon::CanonError;
 use crate::journal::entry::{Entry, EpochEdge, Figures, OpenKind};
-use crate::journal::store::{StateDir, StoreError};
-use crate::unit::GpuUuid;
+use crate::journal::store::{Extent, StateDir, StoreError};
+use crate::unit::{GpuUuid, WallUs};
 
 /// Lines that wait for the client.
 const LINES_MAX: usize = 64;
@@ -38,6 +38,8 @@ enum RowsError {
 pub(super) struct Wanted {
     /// Entries that bear on these milliseconds.
     pub(super) period: (u64, u64),
+    /// Of this part of the journal.
+    pub(super) extent: Extent,
     /// Settlements with what they rest on.
     pub(super) why: bool,
 }
@@ -83,7 +85,7 @@ fn read(
     let journal = JournalFiles::open_beside_writer(dir)?;
     let fold = Fold::new(peer);
     let mut sending = Sending { why: wanted.why, ..Sending::default() };
-    let read = journal.visit(wanted.period, &mut |entry| {
+    let read = journal.visit(wanted.period, wanted.extent, &mut |entry| {
         // Nobody takes them any more, or one could not be written down: nothing further is sent.
         if sending.failed.is_none() && !lines.is_closed() {
             match sending.line(entry, &fold, peer, &journal) {
@@ -109,6 +111,7 @@ fn read(
         uid: peer.uid,
         driver,
         driver_version,
+        tree: journal.tree(read.end.head.seq).root(),
         born_ms: journal.born_ms(sending.rowless.iter().copied())?,
     };
     let unresolved = read.end.unresolved.iter().map(|(seq, open)| (*seq, fold.open(open.clone())));
@@ -135,6 +138,26 @@ pub(super) fn why(dir: &StateDir, of: &[u64], peer: Peer) -> Reply {
     };
     let lines = lines().map_err(|error| error.to_string())?;
     Ok(serde_json::json!({ "version": VERSION, "why": lines }))
+}
+
+/// Number of the last entry that was learnt at a moment or before it.
+pub(super) fn head_at(dir: &StateDir, moment: WallUs) -> Reply {
+    let found = JournalFiles::open_beside_writer(dir)
+        .and_then(|journal| journal.last_learnt_by(moment))
+        .map_err(|error| error.to_string())?;
+    Ok(serde_json::json!({ "version": VERSION, "head": found }))
+}
+
+/// One entry, as this client may see it.
+pub(super) fn entry(dir: &StateDir, seq: u64, peer: Peer) -> Reply {
+    let line = || -> Result<Option<EntryLine>, RowsError> {
+        let journal = JournalFiles::open_beside_writer(dir)?;
+        let Some(entry) = journal.entry(seq)? else { return Ok(None) };
+        let entry = Fold::new(peer).entry(entry, |of| journal.uid_of(of))?;
+        Ok(Some(EntryLine::of(&entry, peer.sees_all)?))
+    };
+    let line = line().map_err(|error| error.to_string())?;
+    Ok(serde_json::json!({ "version": VERSION, "entry": line }))
 }
 
 /// What is remembered of the entries on their way.

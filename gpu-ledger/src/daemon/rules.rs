@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::Daemon;
@@ -15,6 +16,7 @@ use crate::attribution::rules::{HostGpu, Shadowed, Shadows};
 use crate::clock::Stamp;
 use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
 use crate::host::GpuRows;
+use crate::journal::store::{Files, StateDir};
 use crate::metrics::RulesMeters;
 use crate::naming::Naming;
 use crate::observer::Observer;
@@ -34,6 +36,8 @@ pub(super) struct InForce {
     since: Stamp,
     /// Those of them that never match.
     shadows: Shadows,
+    /// Whether their file lies beside the journal, whose entries name it.
+    is_kept: bool,
 }
 
 impl InForce {
@@ -49,7 +53,7 @@ impl InForce {
         let attributor = Attributor::new(names).with_rules(&rules.set).with_cmdline(cmdline);
         observer.host_mut().attribute_by(attributor.clone());
         let since = observer.host().coverage().end;
-        Self { rules, attributor, since, shadows }
+        Self { rules, attributor, since, shadows, is_kept: false }
     }
 }
 
@@ -217,11 +221,33 @@ impl Daemon {
         let attributor = self.in_force.attributor.clone();
         let attributor = attributor.with_rules(&rules.set).with_cmdline(cmdline);
         self.observer.host_mut().attribute_by(attributor.clone());
-        self.in_force = InForce { rules, attributor, since, shadows };
+        let is_kept = is_same && self.in_force.is_kept;
+        self.in_force = InForce { rules, attributor, since, shadows, is_kept };
+        self.keep_rules();
         self.tell_unmatched_gpus();
         // The tree of a file takes several times as much as its rules.
         give_back();
         if is_same { Reread::Same } else { Reread::Changed }
+    }
+
+    /// Keeps the file of rules beside the journal, before anything that was attributed by it is entered. Where that
+    /// fails it is tried again with the next mark: an entry says which rules it goes by in any case.
+    pub(super) fn keep_rules(&mut self) {
+        let InForce { rules, is_kept, .. } = &mut self.in_force;
+        if *is_kept || rules.set.file().is_none() {
+            return;
+        }
+        let dir = StateDir::at(&self.config.state_dir);
+        match Files::of_writer(&dir).and_then(|files| files.keep(&rules.bytes)) {
+            Ok(_) => {
+                *is_kept = true;
+                rules.bytes = Bytes::new();
+            }
+            Err(error) => tracing::error!(
+                sha256 = %rules.set.digest(),
+                "the rules in force are not kept beside the journal, so nobody can replay what they say: {error}"
+            ),
+        }
     }
 
     /// Says which rules no GPU of this host can fall under, once its GPUs are known.

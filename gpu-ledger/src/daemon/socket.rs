@@ -19,7 +19,8 @@ use super::places::{Places, is_own};
 use super::request::{Call, Peer, Reply, Request, VERSION};
 use super::rows;
 use crate::billing::WHY_MAX;
-use crate::journal::store::StateDir;
+use crate::journal::store::{Extent, StateDir};
+use crate::unit::WallUs;
 
 /// Mode of the socket: everybody may connect.
 const SOCKET_MODE: u32 = 0o666;
@@ -191,38 +192,49 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
     if request.is_privileged() && !peer.sees_all {
         return refuse(&stream, &may_not(&group)).await;
     }
-    if let Request::Rows { from_ms, to_ms, why } = request {
+    if let Request::Rows { from_ms, to_ms, why, after, head } = request {
         let Some(place) = shared.places.reading(peer, PATIENCE).await else {
             return refuse(&stream, "the journal is being read for others; ask again").await;
         };
         // Where the loop has no time for it, the bill says up to when the last mark speaks.
-        let _ = ask(&shared, Request::Freshen { to_ms }, peer, FRESHEN_PATIENCE).await;
-        let wanted = rows::Wanted { period: (from_ms, to_ms), why };
+        if head.is_none() {
+            let _ = ask(&shared, Request::Freshen { to_ms }, peer, FRESHEN_PATIENCE).await;
+        }
+        let extent = Extent { after, head };
+        let wanted = rows::Wanted { period: (from_ms, to_ms), extent, why };
         return rows::send(&stream, &shared.dir, wanted, peer, (place, PATIENCE)).await;
     }
-    if let Request::Why { of } = request {
-        return match why(&shared, of, peer).await {
-            Ok(answer) => send(&stream, &answer).await,
-            Err(what) => refuse(&stream, &what).await,
-        };
-    }
-    match ask(&shared, request, peer, ANSWER_PATIENCE).await {
+    let answer = match request {
+        Request::Why { of } if of.len() > WHY_MAX => {
+            Err(format!("of {} settlements at once; ask for {WHY_MAX} at most", of.len()))
+        }
+        Request::Why { of } => read_for(&shared, peer, move |dir| rows::why(dir, &of, peer)).await,
+        Request::HeadAt { at_us } => {
+            read_for(&shared, peer, move |dir| rows::head_at(dir, WallUs(at_us))).await
+        }
+        Request::Entry { seq } => {
+            read_for(&shared, peer, move |dir| rows::entry(dir, seq, peer)).await
+        }
+        request => ask(&shared, request, peer, ANSWER_PATIENCE).await,
+    };
+    match answer {
         Ok(answer) => send(&stream, &answer).await,
         Err(why) => refuse(&stream, &why).await,
     }
 }
 
-/// What settlements rest on, read by a thread of its own.
-async fn why(shared: &Shared, of: Vec<u64>, peer: Peer) -> Reply {
-    if of.len() > WHY_MAX {
-        return Err(format!("of {} settlements at once; ask for {WHY_MAX} at most", of.len()));
-    }
+/// What is read of the journal in one piece, by a thread of its own.
+async fn read_for(
+    shared: &Shared,
+    peer: Peer,
+    read: impl FnOnce(&StateDir) -> Reply + Send + 'static,
+) -> Reply {
     let Some(place) = shared.places.reading(peer, PATIENCE).await else {
         return Err("the journal is being read for others; ask again".to_owned());
     };
     let dir = shared.dir.clone();
     let read = tokio::task::spawn_blocking(move || {
-        let told = rows::why(&dir, &of, peer);
+        let told = read(&dir);
         drop(place);
         told
     });

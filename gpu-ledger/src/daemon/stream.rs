@@ -124,6 +124,9 @@ pub(crate) struct End {
     pub(crate) driver: Option<String>,
     /// Its version.
     pub(crate) driver_version: Option<String>,
+    /// Root of the tree over the entries, in hex; `None` where it is not known.
+    #[serde(default)]
+    tree: Option<String>,
     /// Start of the process behind an open entry, by the entry's number, in ms since 1970.
     pub(crate) born_ms: BTreeMap<u64, u64>,
 }
@@ -267,6 +270,7 @@ pub(crate) struct Beside {
     pub(crate) uid: u32,
     pub(crate) driver: Option<String>,
     pub(crate) driver_version: Option<String>,
+    pub(crate) tree: Option<Digest>,
     pub(crate) born_ms: BTreeMap<u64, u64>,
 }
 
@@ -285,8 +289,17 @@ impl End {
             held_ms: sum.held_ms.to_string(),
         });
         let last = end.last.map(|last| canon::encode(&last)).transpose()?;
-        let Beside { sent, missing, witnessed, sees_all, uid, driver, driver_version, born_ms } =
-            beside;
+        let Beside {
+            sent,
+            missing,
+            witnessed,
+            sees_all,
+            uid,
+            driver,
+            driver_version,
+            tree,
+            born_ms,
+        } = beside;
         Ok(Self {
             seq: end.head.seq,
             hash: STANDARD.encode(end.head.hash.0),
@@ -300,8 +313,14 @@ impl End {
             uid,
             driver,
             driver_version,
+            tree: tree.map(|root| root.to_string()),
             born_ms,
         })
+    }
+
+    /// The root of the tree over the entries, as the daemon tells it.
+    pub(crate) fn tree(&self) -> Option<Digest> {
+        self.tree.as_deref().and_then(Digest::of_hex)
     }
 
     /// The end of the journal, as far as a bill needs it.

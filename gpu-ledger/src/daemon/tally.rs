@@ -12,7 +12,7 @@ use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::journal::Figures;
 use crate::journal::entry::{Change, Correction, Entry, SettlementFigures};
-use crate::journal::store::{StateDir, StoreError};
+use crate::journal::store::{Extent, StateDir, StoreError};
 use crate::memory::{Hours, Stretch};
 use crate::metrics::GapCount;
 use crate::metrics::held::{AccountLabel, HeldMeter};
@@ -130,7 +130,7 @@ fn read(dir: &StateDir, until: u64) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
     // With the archives beside it: the line is that of a bill of everything.
     let files = JournalFiles::open_beside_writer(dir)?;
-    files.visit((0, u64::MAX), &mut |entry| {
+    files.visit((0, u64::MAX), Extent::default(), &mut |entry| {
         if let Some(news) = News::of(entry).filter(|_| entry.seq <= until) {
             tally.add(&news);
             // Of an hour that is not over this run counts what an earlier one entered: that one never did.

@@ -118,7 +118,7 @@ fn rules_of(config: &Config) -> Check {
             let found = format!("none: there is no {RULES_DEFAULT}");
             Check::ok(Area::State, check, found)
         }
-        Ok(Rules { path: Some(path), set }) => {
+        Ok(Rules { path: Some(path), set, .. }) => {
             let found = format!("{} in {}", set.len(), path.display());
             let shadows = set.shadows();
             match shadows.count() {

@@ -34,6 +34,7 @@ use crate::billing::{Source, WHY_MAX};
 use crate::clock::Stamp;
 use crate::journal::Digest;
 use crate::journal::entry::SettlementFigures;
+use crate::journal::store::Extent;
 use crate::unit::Span;
 use crate::unknown::DisputeReason;
 
@@ -145,13 +146,14 @@ pub(crate) fn explain(
     let accounts = match choice {
         Choice::Account(word) => {
             let mut titles = Titles::default();
-            source.visit_entries(period, &mut |entry| titles.see(entry, period))?;
+            source
+                .visit_entries(period, Extent::default(), &mut |entry| titles.see(entry, period))?;
             Some(titles.called(word)?)
         }
         Choice::Id(_) | Choice::Labelled(..) => None,
     };
     let mut sought = Sought::new(choice, accounts.as_ref(), period);
-    let end = source.visit_entries(period, &mut |entry| sought.take(entry))?;
+    let end = source.visit_entries(period, Extent::default(), &mut |entry| sought.take(entry))?;
     let outside = source.outside(&Ledger::new())?;
     let (missing, only_uid) = (outside.missing, outside.reading.only_uid);
     let unresolved = end.unresolved.keys().copied().collect();
@@ -162,7 +164,7 @@ pub(crate) fn explain(
     let settlements = settlements.map(|one| evidence::of(one, why.remove(&one.seq), rules));
     let mut settlements: Vec<Explained> = settlements.collect();
     let mut memory = memory::Gathered::of(&settlements);
-    source.visit_entries(period, &mut |entry| memory.take(entry))?;
+    source.visit_entries(period, Extent::default(), &mut |entry| memory.take(entry))?;
     for (one, memory) in settlements.iter_mut().zip(memory.told()) {
         one.memory = Some(memory);
     }

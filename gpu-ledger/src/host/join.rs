@@ -58,6 +58,7 @@ impl Whose {
             program: None,
             ancestors: Vec::new(),
             cgroups: Vec::new(),
+            rules: None,
         }
     }
 }
@@ -203,7 +204,8 @@ impl Host {
             ancestors: &above,
         });
         let Attributed { account, labels } = attributed;
-        Whose { account, labels, program, ancestors, cgroups }
+        let rules = self.attributor.rules_file();
+        Whose { account, labels, program, ancestors, cgroups, rules }
     }
 
     /// The model that a process served: by its own arguments, or by those of whom it descends from, as workers

@@ -9,6 +9,7 @@ use crate::attribution::Labels;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
 use crate::identity::{Image, Program};
+use crate::journal::Digest;
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::memory::Stretch;
 use crate::settlement::{Account, Attribution, Named, Settlement};
@@ -214,6 +215,8 @@ pub struct Whose {
     pub ancestors: Vec<Ancestor>,
     /// Control groups it was seen in, with their paths as far as they are known.
     pub cgroups: Vec<NamedCgroup>,
+    /// SHA-256 of the file of rules that the account is by; `None` where there is none, or nobody is known.
+    pub rules: Option<Digest>,
 }
 
 /// One of those that a process descends from.

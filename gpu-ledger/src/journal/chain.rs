@@ -14,6 +14,7 @@ use super::canon::{self, CanonError, Canonical as _, Texts, Writer};
 use super::entry::{
     Change, CoverageEdge, Draft, Entry, Evidence, Figures, Moment, OpenFigures, SettlementFigures,
 };
+use super::tree;
 use crate::accounting::RowKey;
 use crate::settlement::Balance;
 use crate::unit::GpuUuid;
@@ -237,7 +238,12 @@ impl Recovered {
                 (self.began, self.ended_in_order) = (Some(entry.at), false);
             }
             Figures::Coverage(CoverageEdge::Ended { .. }) => self.ended_in_order = true,
-            Figures::Conflict(_) | Figures::Gap(_) | Figures::Epoch(_) | Figures::Memory(_) => {}
+            Figures::Conflict(_)
+            | Figures::Gap(_)
+            | Figures::Epoch(_)
+            | Figures::Memory(_)
+            | Figures::Key(_)
+            | Figures::Closed(_) => {}
         }
         // That the disk is full is entered out of turn: what was learnt before it may still wait, and is lost
         // with the agent.
@@ -332,28 +338,82 @@ pub fn sha256(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
+/// What an entry's hash and its leaf are over, but for the body, which is most of it and is hashed where it lies.
+struct Around {
+    bytes: Vec<u8>,
+    /// Where the body stands between them.
+    place: usize,
+}
+
+impl Around {
+    fn of(seq: u64, previous: Digest, body: &[u8], evidence: Digest) -> Result<Self, CanonError> {
+        let mut writer = Writer::with_room(AROUND_BODY);
+        let mut place = 0;
+        writer.list_around(body.len(), |writer| {
+            writer.atom(DOMAIN);
+            VERSION.put(writer);
+            seq.put(writer);
+            previous.0.put(writer);
+            writer.atom_head(body.len());
+            place = writer.written();
+            evidence.0.put(writer);
+        });
+        Ok(Self { bytes: writer.finish()?, place })
+    }
+
+    /// The SHA-256 of all of it after `first`.
+    fn sha256(&self, first: &[u8], body: &[u8]) -> Digest {
+        let (before, after) = self.bytes.split_at_checked(self.place).unwrap_or((&self.bytes, &[]));
+        let hash = Sha256::new().chain_update(first).chain_update(before).chain_update(body);
+        Digest(hash.chain_update(after).finalize().into())
+    }
+}
+
 fn hash_of(
     seq: u64,
     previous: Digest,
     body: &[u8],
     evidence: Digest,
 ) -> Result<Digest, CanonError> {
-    // The body is most of it, and is hashed where it lies.
-    let mut writer = Writer::with_room(AROUND_BODY);
-    let mut place = 0;
-    writer.list_around(body.len(), |writer| {
-        writer.atom(DOMAIN);
-        VERSION.put(writer);
-        seq.put(writer);
-        previous.0.put(writer);
-        writer.atom_head(body.len());
-        place = writer.written();
-        evidence.0.put(writer);
-    });
-    let around = writer.finish()?;
-    let (before, after) = around.split_at_checked(place).unwrap_or((&around, &[]));
-    let hash = Sha256::new().chain_update(before).chain_update(body).chain_update(after);
-    Ok(Digest(hash.finalize().into()))
+    Ok(Around::of(seq, previous, body, evidence)?.sha256(&[], body))
+}
+
+impl Kept<'_> {
+    /// Its leaf in the tree ([`super::tree`]): over the bytes that its hash is over. That they are those
+    /// is for [`read`] to prove.
+    ///
+    /// # Errors
+    /// [`ChainError::Bytes`].
+    pub fn leaf(&self) -> Result<Digest, ChainError> {
+        let Self { seq, body, evidence, previous, hash: _ } = *self;
+        let around = Around::of(seq, previous, body, evidence);
+        let around = around.map_err(|cause| ChainError::Bytes { seq, cause })?;
+        Ok(around.sha256(&[tree::LEAF], body))
+    }
+
+    /// As [`Self::leaf`], where the bytes have the entry's hash.
+    ///
+    /// # Errors
+    /// [`ChainError::Bytes`] and [`ChainError::Hash`].
+    pub fn proven_leaf(&self) -> Result<Digest, ChainError> {
+        let Self { seq, body, evidence, previous, hash: sealed } = *self;
+        let around = Around::of(seq, previous, body, evidence);
+        let around = around.map_err(|cause| ChainError::Bytes { seq, cause })?;
+        let computed = around.sha256(&[], body);
+        if computed != sealed {
+            return Err(ChainError::Hash { seq, computed, sealed });
+        }
+        Ok(around.sha256(&[tree::LEAF], body))
+    }
+}
+
+impl Sealed {
+    /// As it is read back.
+    #[must_use]
+    pub fn kept(&self) -> Kept<'_> {
+        let Entry { seq, evidence, previous, hash, .. } = self.entry;
+        Kept { seq, body: &self.body, evidence, previous, hash }
+    }
 }
 
 /// The booking key's bytes, which the database keeps unique: (`startTime`, pid, GPU), and of a row without a

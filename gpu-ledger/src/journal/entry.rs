@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes as RawBytes;
 
 use super::Digest;
+use crate::accounting::reading::ModeAround;
 use crate::accounting::{Busy, Row, RowKey, Window};
 use crate::argv::{CmdlineMode, StoredText};
 use crate::clock::Stamp;
@@ -117,6 +118,10 @@ pub enum Figures {
     Mark(Mark),
     /// Who held how much memory: sampled, in no balance.
     Memory(Box<Stretch>),
+    /// With which key checkpoints are signed from here on.
+    Key(Box<KeyChange>),
+    /// A period's bill is fixed.
+    Closed(Box<ClosedPeriod>),
 }
 
 impl Figures {
@@ -133,6 +138,8 @@ impl Figures {
             Self::Coverage(_) => "coverage",
             Self::Mark(_) => "mark",
             Self::Memory(_) => "memory",
+            Self::Key(_) => "key",
+            Self::Closed(_) => "closed",
         }
     }
 }
@@ -341,6 +348,44 @@ pub struct GpuMark {
     pub doubted_since: Option<Stamp>,
 }
 
+/// A key begins to sign.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyChange {
+    /// The key, as a verifier key of a signed note.
+    pub key: Arc<str>,
+    /// The key that signed until then; `None` of the journal's first.
+    pub previous: Option<Arc<str>>,
+    /// That one's signature over the new key ([`super::note`] has the text); `None` of the first.
+    pub signature: Option<RawBytes>,
+}
+
+/// A period whose bill stays as it is, whatever comes later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClosedPeriod {
+    /// What it is called: `2026-10`, or its two moments.
+    pub name: Arc<str>,
+    /// Its first moment.
+    pub from: WallUs,
+    /// The first moment after it.
+    pub to: WallUs,
+    /// The time zone that its days are those of.
+    pub zone: Arc<str>,
+    /// Number of the last entry that the bill is made of.
+    pub through: u64,
+    /// Root of the tree of these entries.
+    pub tree: Digest,
+    /// What a line of it stands for.
+    pub by: Arc<str>,
+    /// How shared time is divided on it.
+    pub share: Arc<str>,
+    /// SHA-256 of the prices that it goes by; `None` where it has none.
+    pub prices: Option<Digest>,
+    /// The bill itself: the word of each form and the SHA-256 of its bytes, ascending.
+    pub documents: Vec<(Arc<str>, Digest)>,
+    /// Version of the program that made it.
+    pub version: Arc<str>,
+}
+
 /// The part of an entry that answers why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Evidence {
@@ -396,6 +441,21 @@ pub struct SettlementEvidence {
     pub identity: Option<IdentityEvidence>,
     /// What hides the name, where it is not.
     pub nameless: Option<NamelessEvidence>,
+    /// What made it; `None` of entries from before this was said, and left out of the entry's bytes then.
+    pub provenance: Option<Provenance>,
+}
+
+/// By what a settlement was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Provenance {
+    /// The version that the driver's library says it has; `None` where it said none.
+    pub library: Option<Arc<str>>,
+    /// The accounting mode around the list that the row stood on.
+    pub mode: ModeAround,
+    /// SHA-256 of the file of rules that it was attributed by; `None` where there was none.
+    pub rules: Option<Digest>,
+    /// The program.
+    pub agent: AgentFacts,
 }
 
 /// What an open entry rests on.

@@ -7,11 +7,13 @@ use super::canon::{
     CanonError, Canonical, Reader, Writer, canonical_record, canonical_word, no_such,
 };
 use super::entry::{
-    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge,
-    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
-    NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
+    CoverageEdge, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence,
+    KeyChange, Mark, Moment, NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, Provenance,
+    SettlementEvidence, SettlementFigures,
 };
 use super::form::{Fields, Form, of, of_absent, of_some, of_some_absent};
+use crate::accounting::reading::ModeAround;
 use crate::accounting::{Busy, BusySource, Row, UtilizationSums, Window};
 use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
@@ -127,7 +129,10 @@ canonical_record! {
         cgroups, ended,
     }
     NamelessEvidence { gap, candidates }
-    SettlementEvidence { host, driver, row, seen, identity, nameless }
+    ModeAround { before, after }
+    Provenance { library, mode, rules, agent }
+    KeyChange { key, previous, signature }
+    ClosedPeriod { name, from, to, zone, through, tree, by, share, prices, documents, version }
     OpenEvidence { row, identity }
     AgentFacts { version, object, kernel }
     Length { 0 }
@@ -181,6 +186,7 @@ macro_rules! canonical_record_with_absent {
 canonical_record_with_absent! {
     OpenFigures { kind, gpu, pid, start, first_seen, account, program, uid, basis, labels; memory }
     GpuMark { gpu, last_good, dead_rows; doubted_since }
+    SettlementEvidence { host, driver, row, seen, identity, nameless; provenance }
     ArgvEvidence { commitment, captured_length, true_length, state; mode }
 }
 
@@ -331,6 +337,8 @@ canonical_tagged! {
         "coverage" = Coverage(figures),
         "mark" = Mark(figures),
         "memory" = Memory(figures),
+        "key" = Key(figures),
+        "closed" = Closed(figures),
     }
     Evidence: "kind of evidence" {
         "none" = None,

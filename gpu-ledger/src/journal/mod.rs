@@ -16,9 +16,11 @@ pub mod entry;
 pub mod form;
 mod forms;
 pub mod keeping;
+pub mod note;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 
 pub use chain::{ChainError, Head, Recovered};
 pub use commitment::CommitmentKey;
@@ -33,6 +35,21 @@ pub struct Digest(pub [u8; 32]);
 impl Digest {
     /// What stands before the first entry.
     pub const NONE: Self = Self([0; 32]);
+
+    /// Of 64 hex digits, as it is printed; `None` of anything else.
+    #[must_use]
+    pub fn of_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).ok()?;
+            // A sign is a digit to nobody but the parser.
+            *byte = u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+        }
+        Some(Self(bytes))
+    }
 }
 
 impl fmt::Display for Digest {

@@ -7,11 +7,13 @@ use bytes::Bytes as RawBytes;
 
 use super::chain::{ChainError, Kept, Recovered, Sealed, booking_key, read_evidence};
 use super::entry::{
-    Ancestor, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft,
-    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence, Mark, Moment,
-    OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
+    CoverageEdge, Draft, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark,
+    IdentityEvidence, KeyChange, Mark, Moment, OpenEvidence, OpenFigures, OpenKind, Provenance,
+    SettlementEvidence, SettlementFigures,
 };
 use super::{Digest, chain};
+use crate::accounting::reading::ModeAround;
 use crate::accounting::{Busy, BusySource, Row, Window};
 use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
@@ -117,6 +119,16 @@ fn settlement(pid: u32, start_ms: Option<u64>, held: u64, opened: Option<u64>) -
         seen: read,
         identity: Some(identity(pid)),
         nameless: None,
+        provenance: Some(Provenance {
+            library: Some(Arc::from("13.595.45.04")),
+            mode: ModeAround { before: true, after: true },
+            rules: Some(Digest([7; 32])),
+            agent: AgentFacts {
+                version: Arc::from("0.1.0"),
+                object: Digest([8; 32]),
+                kernel: Arc::from("6.12.0"),
+            },
+        }),
     };
     draft(
         start_ms.unwrap_or(0) + held,
@@ -159,6 +171,30 @@ fn mark(ms: u64, unresolved: Vec<u64>) -> Draft {
     draft(ms, Figures::Mark(mark), Evidence::None)
 }
 
+fn key() -> KeyChange {
+    KeyChange {
+        key: Arc::from("gpu-ledger/0123456789abcdef+00000000+AQ=="),
+        previous: Some(Arc::from("gpu-ledger/0123456789abcdef+11111111+AQ==")),
+        signature: Some(RawBytes::from_static(&[9; 64])),
+    }
+}
+
+fn closed() -> ClosedPeriod {
+    ClosedPeriod {
+        name: Arc::from("2023-10"),
+        from: stamp(0).wall,
+        to: stamp(50).wall,
+        zone: Arc::from("Europe/Vienna"),
+        through: 9,
+        tree: Digest([3; 32]),
+        by: Arc::from("account"),
+        share: Arc::from("none"),
+        prices: Some(Digest([4; 32])),
+        documents: vec![(Arc::from("csv"), Digest([5; 32])), (Arc::from("json"), Digest([6; 32]))],
+        version: Arc::from("0.1.0"),
+    }
+}
+
 /// One of every kind.
 pub(super) fn history() -> Vec<Draft> {
     let began = CoverageEdge::Began {
@@ -190,6 +226,8 @@ pub(super) fn history() -> Vec<Draft> {
         draft(60, Figures::Correction(Correction { of: 4, change: ended }), Evidence::None),
         settlement(13, None, 3, None),
         mark(70, Vec::new()),
+        draft(80, Figures::Key(Box::new(key())), Evidence::None),
+        draft(85, Figures::Closed(Box::new(closed())), Evidence::None),
         draft(90, Figures::Conflict(ConflictFigures { of: 7, read_at }), conflict),
         draft(99, Figures::Coverage(CoverageEdge::Ended { at: stamp(99) }), Evidence::None),
     ]
@@ -202,12 +240,29 @@ fn sealed(drafts: Vec<Draft>) -> (Recovered, Vec<Sealed>) {
 }
 
 fn kept(sealed: &Sealed) -> Kept<'_> {
-    Kept {
-        seq: sealed.entry.seq,
-        body: &sealed.body,
-        evidence: sealed.entry.evidence,
-        previous: sealed.entry.previous,
-        hash: sealed.entry.hash,
+    sealed.kept()
+}
+
+#[test]
+fn a_leaf_is_over_the_bytes_that_the_hash_is_over() {
+    let (_, entries) = sealed(history());
+    for kept in entries.iter().map(kept) {
+        // The list as it is written down in the module's first lines, made by the general encoder.
+        let mut writer = super::canon::Writer::default();
+        writer.list(|writer| {
+            writer.atom(b"gpu-ledger entry");
+            writer.atom(&1_u32.to_be_bytes());
+            writer.atom(&kept.seq.to_be_bytes());
+            writer.atom(&kept.previous.0);
+            writer.atom(kept.body);
+            writer.atom(&kept.evidence.0);
+        });
+        let bytes = writer.finish().unwrap();
+        assert_eq!(kept.hash, chain::sha256(&bytes));
+        assert_eq!(kept.leaf().unwrap(), super::tree::leaf(&bytes));
+        assert_eq!(kept.proven_leaf().unwrap(), super::tree::leaf(&bytes));
+        let changed = Kept { hash: Digest::NONE, ..kept };
+        assert!(matches!(changed.proven_leaf(), Err(ChainError::Hash { .. })));
     }
 }
 

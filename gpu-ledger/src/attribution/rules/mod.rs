@@ -151,6 +151,12 @@ impl RuleSet {
         self.digest
     }
 
+    /// The SHA-256 of the file; `None` without one. An empty file says as much.
+    #[must_use]
+    pub fn file(&self) -> Option<Digest> {
+        (self.digest != sha256(b"")).then_some(self.digest)
+    }
+
     /// How many rules there are.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -152,6 +152,8 @@ impl Ledger {
             Figures::Epoch(epoch) => self.take_epoch(seq, epoch),
             Figures::Coverage(edge) => self.take_coverage(edge),
             Figures::Mark(mark) => self.take_mark(mark),
+            // Neither is about anybody's time.
+            Figures::Key(_) | Figures::Closed(_) => {}
             Figures::Memory(stretch) => {
                 self.sights.told_of(stretch.to.ms().saturating_sub(1));
                 self.take_memory(stretch);

@@ -55,6 +55,28 @@ pub struct Head {
     pub seq: u64,
     /// Its hash.
     pub hash: Digest,
+    /// The tree over all entries up to it.
+    pub tree: Tree,
+}
+
+/// Root of the RFC 6962 tree over the entries up to a head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tree {
+    /// That.
+    Root(Digest),
+    /// Nobody can say it here, for this reason.
+    Unknown(&'static str),
+}
+
+impl Tree {
+    /// The root, where it is known.
+    #[must_use]
+    pub const fn root(self) -> Option<Digest> {
+        match self {
+            Self::Root(root) => Some(root),
+            Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// What a report says that stands in evidence, not in figures.
@@ -98,7 +120,7 @@ pub fn report(
         version: VERSION,
         bill_id: bill_id(ledger, ask, period, (head, outside.reading.only_uid)),
         as_of: ledger.as_of_ms().map(moment),
-        journal_head: JournalHead { seq: head.seq, hash: head.hash.to_string() },
+        journal_head: journal_head(head),
         reading: reading(outside),
         period: period_line(ledger, ask, period),
         clock_behind: ask.period.beyond_now.map(|beyond| clock_behind(ask, beyond)),
@@ -244,6 +266,15 @@ fn clock_behind(ask: &Ask, beyond: Beyond) -> ClockBehind {
         latest: moment(beyond.latest_ms),
         local: [local(beyond.now_ms), local(beyond.latest_ms)],
     }
+}
+
+fn journal_head(head: Head) -> JournalHead {
+    let tree_unknown = match head.tree {
+        Tree::Root(_) => None,
+        Tree::Unknown(why) => Some(why),
+    };
+    let tree = head.tree.root().map(|root| root.to_string());
+    JournalHead { seq: head.seq, hash: head.hash.to_string(), tree, tree_unknown }
 }
 
 fn bill_id(

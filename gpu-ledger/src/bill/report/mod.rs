@@ -13,7 +13,7 @@ mod priced;
 mod reading;
 
 use assemble::UNATTRIBUTED;
-pub use assemble::{Ask, Head, Outside, report};
+pub use assemble::{Ask, Head, Outside, Tree, report};
 pub use lifetimes::{Class, LifetimeClass};
 pub use memory::{MemoryGpu, MemoryHeld, MemoryLine, MemoryProcess, MemoryVoid};
 pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
@@ -113,6 +113,10 @@ pub struct JournalHead {
     pub seq: u64,
     /// Its hash.
     pub hash: String,
+    /// Root of the RFC 6962 tree over all entries up to it, in hex; null where it is not known.
+    pub tree: Option<String>,
+    /// Why it is not.
+    pub tree_unknown: Option<&'static str>,
 }
 
 /// A period.

@@ -78,6 +78,7 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
     let hash: String = report.journal_head.hash.chars().take(16).collect();
     let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
     writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)?;
+    writeln!(page, "{}", tree_words(report))?;
     if let Some(ClockBehind { local: [now, latest], .. }) = &report.clock_behind {
         writeln!(
             page,
@@ -86,6 +87,28 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
         )?;
     }
     write_reading(page, &report.reading)
+}
+
+fn tree_words(report: &Report) -> String {
+    let head = &report.journal_head;
+    match (&head.tree, head.tree_unknown) {
+        (Some(root), _) => format!("tree {root}"),
+        (None, why) => format!("tree UNKNOWN: {}", why.unwrap_or("no reason was given")),
+    }
+}
+
+/// Which bill it is, of which entries: for forms that have no place for it.
+#[must_use]
+pub fn version_words(report: &Report) -> String {
+    let head = &report.journal_head;
+    let as_of = report.as_of.as_deref().unwrap_or("unknown");
+    format!(
+        "bill {}, as of {as_of}, journal {}:{}, {}",
+        report.bill_id,
+        head.seq,
+        head.hash,
+        tree_words(report)
+    )
 }
 
 /// What a reader must know of how the figures came to them, where that is not by their own proof.

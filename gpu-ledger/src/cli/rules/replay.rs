@@ -66,7 +66,7 @@ impl ReplayCommand {
             TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
         };
         let asked = Asked { since: self.since, until: self.until, period: self.period };
-        let Rules { path: file, set: rules } = rules;
+        let Rules { path: file, set: rules, .. } = rules;
         let options = ReplayOptions { asked, zone, clock, file, rules };
         let replay = with_source(&self.place, "rules replay", |source| replay(&options, source))?;
         print(&if self.json { json(&replay)? } else { text(&replay)? })?;

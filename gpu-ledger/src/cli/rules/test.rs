@@ -120,7 +120,7 @@ impl Test {
         // As a bill has it: one that is called like a word of ours is quoted.
         let account = process.see(|subject| attributor.attribute(subject).account.title());
         let explanation = process.see(|subject| rules.set.explain(subject));
-        let Rules { path: file, set } = rules;
+        let Rules { path: file, set, .. } = rules;
         let (format, sha256) = ("gpu-ledger-rules-test", set.digest().to_string());
         let report = Report { format, version: 1, file, sha256, account, explanation };
         print(&if is_json { json(&report)? } else { report.text()? })?;

@@ -200,6 +200,7 @@ fn evidence(
         seen: Window { began, ended },
         identity,
         nameless,
+        provenance: None,
     }))
 }
 

@@ -165,7 +165,12 @@ impl Binder {
                 mark.unresolved = foresight.unresolved.iter().copied().collect();
                 foresight.advance();
             }
-            Figures::Gap(_) | Figures::Memory(_) | Figures::Epoch(_) | Figures::Coverage(_) => {
+            Figures::Gap(_)
+            | Figures::Memory(_)
+            | Figures::Epoch(_)
+            | Figures::Coverage(_)
+            | Figures::Key(_)
+            | Figures::Closed(_) => {
                 foresight.advance();
             }
         }

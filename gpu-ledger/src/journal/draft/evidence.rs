@@ -73,7 +73,9 @@ pub(super) fn of_settlement(
         }
     };
     let (host, row, seen) = (Arc::clone(host), settlement.row.clone(), settlement.seen);
-    (SettlementEvidence { host, driver, row, seen, identity, nameless }, argv)
+    // The drafter knows it.
+    let provenance = None;
+    (SettlementEvidence { host, driver, row, seen, identity, nameless, provenance }, argv)
 }
 
 pub(super) fn open_figures(opened: &Opened) -> OpenFigures {

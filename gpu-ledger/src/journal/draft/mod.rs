@@ -27,10 +27,10 @@ use self::opened::{OpenTable, Place};
 use super::commitment::CommitmentKey;
 use super::entry::{
     AgentFacts, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft,
-    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind,
+    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind, Provenance,
 };
 use crate::accounting::driver::{DriverFacts, GpuFacts};
-use crate::accounting::reading::OpenRow;
+use crate::accounting::reading::{ModeAround, OpenRow};
 use crate::accounting::{RowKey, Window};
 use crate::argv::CmdlineMode;
 use crate::clock::Stamp;
@@ -107,6 +107,7 @@ pub struct Drafter {
     /// Of images that were open when this run began: what was committed to of their arguments.
     earlier: BTreeMap<(ProcessKey, BootNs), ArgvEvidence>,
     driver: Option<DriverSaid>,
+    library: Option<Arc<str>>,
     gpus: BTreeMap<GpuUuid, (u32, Option<Arc<str>>)>,
     open: OpenTable,
 }
@@ -124,6 +125,7 @@ impl Drafter {
             cmdline: CmdlineMode::default(),
             earlier: BTreeMap::new(),
             driver: None,
+            library: None,
             gpus: BTreeMap::new(),
             open: OpenTable::default(),
         }
@@ -147,6 +149,8 @@ impl Drafter {
     /// What the opened driver says of itself.
     pub fn driver(&mut self, facts: &DriverFacts) {
         let version = facts.version.as_ref().ok().map(|version| Arc::from(version.as_str()));
+        self.library =
+            facts.library_version.as_ref().ok().map(|version| Arc::from(version.as_str()));
         let kind = Arc::from(facts.kind.as_str());
         let (gpu_index, gpu_name) = (0, None);
         self.driver =
@@ -273,7 +277,14 @@ impl Drafter {
         let opened = self.open.take_row(&row.gpu, row.pid, row.start);
         let figures = Figures::Settlement(Box::new(evidence::settlement_figures(settled)));
         let said = self.said_of(&row.gpu);
-        let (evidence, argv) = evidence::of_settlement(settled, &self.host, said, &self.keeping());
+        let (mut evidence, argv) =
+            evidence::of_settlement(settled, &self.host, said, &self.keeping());
+        evidence.provenance = Some(Provenance {
+            library: self.library.clone(),
+            mode: ModeAround::LISTED,
+            rules: settled.whose.rules,
+            agent: self.agent.clone(),
+        });
         let mut pending =
             Pending::of(self.moment(at), figures, Evidence::Settlement(Box::new(evidence)));
         (pending.draft.argv, pending.ends) = (argv, opened);

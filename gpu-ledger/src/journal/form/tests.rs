@@ -278,8 +278,9 @@ fn one_of_every_kind_is_printed_and_every_word_is_made() {
     }
     let Form::Tagged { words, .. } = Figures::form() else { unreachable!() };
     let words: BTreeSet<&str> = words.iter().map(|(word, _)| *word).collect();
-    // A stretch of memory is made by chance alone.
-    assert_eq!(words.difference(&kinds).copied().collect::<Vec<_>>(), ["memory"]);
+    // These are made by chance alone.
+    let unmade: Vec<&str> = words.difference(&kinds).copied().collect();
+    assert!(unmade.iter().all(|word| ["closed", "key", "memory"].contains(word)), "{unmade:?}");
     for state in 0..2_000 {
         let bytes = made(&ENTRY, state, None);
         let (_, figures) = canon::decode::<Body>(&bytes).unwrap();

@@ -7,6 +7,7 @@ use rusqlite::types::Value;
 
 use super::database::{Database, argv_state, place_of};
 use super::error::StoreError;
+use super::files::{Files, files_of};
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
 use super::reader::Reader;
@@ -44,6 +45,8 @@ pub struct CheckReport {
     pub argv_absent: u64,
     /// Texts as captured that could not be compared, as there is no key.
     pub argv_unproven: u64,
+    /// Files that entries name, and that are there as they were kept.
+    pub files: u64,
     /// Whether something outside the journal said where it must end.
     pub is_witnessed: bool,
     /// The end of the chain, as far as it could be followed.
@@ -76,7 +79,9 @@ pub struct Fault {
 /// # Errors
 /// Where it cannot be opened at all. What is wrong with one that can is in the report.
 pub fn check(dir: &StateDir) -> Result<CheckReport, StoreError> {
-    of_reader(&Reader::open(dir)?)
+    let reader = Reader::open(dir)?;
+    let files = Files::of_reader(dir)?;
+    of_reader(&reader, |checking| checking.files(files.as_ref()))
 }
 
 /// Checks one file: an archive, or the copy of a journal.
@@ -84,10 +89,14 @@ pub fn check(dir: &StateDir) -> Result<CheckReport, StoreError> {
 /// # Errors
 /// As [`check`].
 pub fn check_file(path: &Path) -> Result<CheckReport, StoreError> {
-    of_reader(&Reader::open_file(path)?)
+    // What it names lies beside the journal, wherever that is.
+    of_reader(&Reader::open_file(path)?, |_| ())
 }
 
-fn of_reader(reader: &Reader) -> Result<CheckReport, StoreError> {
+fn of_reader(
+    reader: &Reader,
+    beside: impl FnOnce(&mut Checking<'_>),
+) -> Result<CheckReport, StoreError> {
     let key = reader.key()?;
     reader.at_one_moment(|witness| {
         let mut checking = Checking::begin(&reader.database);
@@ -97,6 +106,7 @@ fn of_reader(reader: &Reader) -> Result<CheckReport, StoreError> {
         checking.end(reader, witness);
         checking.totals()?;
         checking.arguments(key.as_ref())?;
+        beside(&mut checking);
         Ok(checking.report)
     })
 }
@@ -109,6 +119,8 @@ struct Checking<'a> {
     rows: BTreeMap<&'static str, u64>,
     /// Where entries say that their arguments are kept.
     places: BTreeSet<ArgvPlace>,
+    /// Files that entries name, and the first that does.
+    files: BTreeMap<Digest, u64>,
 }
 
 impl<'a> Checking<'a> {
@@ -116,7 +128,8 @@ impl<'a> Checking<'a> {
         let report = CheckReport { base: database.origin.base, ..CheckReport::default() };
         let rows = TABLES.iter().map(|table| (table.name, 0)).collect();
         let end = Recovered::default();
-        Self { database, report, end, rows, places: BTreeSet::new() }
+        let (places, files) = (BTreeSet::new(), BTreeMap::new());
+        Self { database, report, end, rows, places, files }
     }
 
     fn fault(&mut self, seq: Option<u64>, what: impl Into<String>) {
@@ -216,8 +229,28 @@ impl<'a> Checking<'a> {
         let evidence = self.database.evidence_of(entry);
         let Some(evidence) = self.told(Some(seq), evidence) else { return };
         self.columns(entry, &evidence);
+        for digest in files_of(entry, &evidence) {
+            self.files.entry(digest).or_insert(seq);
+        }
         if let Figures::Settlement(_) = entry.figures {
             self.booked(entry, &evidence);
+        }
+    }
+
+    /// That every file which an entry names is there, and is that file.
+    fn files(&mut self, files: Option<&Files>) {
+        for (digest, seq) in std::mem::take(&mut self.files) {
+            let read = files.map_or(Ok(None), |files| files.read(digest));
+            match self.told(Some(seq), read.map(|read| read.is_some())) {
+                Some(true) => self.report.files = self.report.files.saturating_add(1),
+                Some(false) => {
+                    self.fault(
+                        Some(seq),
+                        format!("the file that it names, files/{digest}, is missing"),
+                    );
+                }
+                None => {}
+            }
         }
     }
 

@@ -144,6 +144,19 @@ pub enum StoreError {
         /// Why not; likewise.
         cause: std::io::Error,
     },
+    /// It has no such entry, so that it never ended with it.
+    #[error("{} has entries {first} to {last} and no entry {asked}; give --head one of those{}", path.display(),
+            if *first > 1 { ", or put the archives that it continues beside it" } else { "" })]
+    NoSuchHead {
+        /// Which file.
+        path: PathBuf,
+        /// The number that was asked for.
+        asked: u64,
+        /// Number of its first entry.
+        first: u64,
+        /// Number of its last one.
+        last: u64,
+    },
     /// Nothing can be archived.
     #[error("nothing to archive: {why}")]
     NothingToArchive {

@@ -2,12 +2,33 @@
 
 use std::collections::BTreeSet;
 
+use rusqlite::OptionalExtension as _;
+
 use super::database::Database;
 use super::error::StoreError;
+use super::projection::big;
 use super::reader::Reader;
 use super::segment::{End, Growing, Reach, Segment, meet};
 use crate::journal::chain::Recovered;
 use crate::journal::entry::Entry;
+use crate::unit::WallUs;
+
+/// Which entries are read: all of them, unless it says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Extent {
+    /// None up to this number, which whoever asks has taken in before.
+    pub after: u64,
+    /// The journal as it stood when this entry was its last: none after it, and its end is the end there.
+    pub head: Option<u64>,
+}
+
+impl Extent {
+    /// The journal as it stood when this entry was its last.
+    #[must_use]
+    pub const fn at(head: u64) -> Self {
+        Self { after: 0, head: Some(head) }
+    }
+}
 
 /// What a reading of a period ended with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,18 +67,37 @@ impl Reader {
         &self,
         from_ms: u64,
         to_ms: u64,
+        visit: impl FnMut(&Entry),
+    ) -> Result<PeriodRead, StoreError> {
+        self.period_within((from_ms, to_ms), Extent::default(), visit)
+    }
+
+    /// As [`Self::period`], of a part of the journal. That a head lies on the way to the end that was acknowledged is
+    /// proven as everything else is: what follows it is read up to the end of its segment, which must come out as
+    /// that segment says.
+    ///
+    /// # Errors
+    /// As [`Self::period`]; [`StoreError::NoSuchHead`] of one that is not here.
+    pub fn period_within(
+        &self,
+        (from_ms, to_ms): (u64, u64),
+        extent: Extent,
         mut visit: impl FnMut(&Entry),
     ) -> Result<PeriodRead, StoreError> {
         self.at_one_moment(|witness| {
-            let segments = self.database.segments()?;
-            let tail = Tail::read(&self.database, segments.last())?;
+            let mut segments = self.database.segments()?;
+            let mut tail = Tail::read(&self.database, segments.last())?;
             let has_end = self.is_in_place() && tail.end.head.seq > 0;
             let witnessed = has_end.then_some(witness.is_some());
             self.meet_witness(&tail.end, witness)?;
+            if let Some(head) = extent.head {
+                tail = self.cut_at(head, &mut segments, tail)?;
+            }
             let mut reading = Reading {
                 database: &self.database,
                 wanted: wanted(&segments, &tail, (from_ms, to_ms), self.base()),
                 last_mark: tail.growing.last_mark,
+                after: extent.after,
                 visited: 0,
                 visit: &mut visit,
             };
@@ -72,6 +112,77 @@ impl Reader {
             Ok(PeriodRead { end: tail.end, last_mark, base, visited, witnessed })
         })
     }
+
+    /// The segments and the tail of the journal as it stood when entry `head` was its last. `tail`: that of the
+    /// whole, which is proven.
+    fn cut_at(
+        &self,
+        head: u64,
+        segments: &mut Vec<Segment>,
+        tail: Tail,
+    ) -> Result<Tail, StoreError> {
+        let last = tail.end.head.seq;
+        if head == last {
+            return Ok(tail);
+        }
+        if head > last || head < self.base().max(1) {
+            return Err(self.no_such_head(head, last));
+        }
+        let whole = segments.partition_point(|segment| segment.last <= head);
+        let within = segments.get(whole).cloned();
+        segments.truncate(whole);
+        let tail = Tail::read_until(&self.database, segments.last(), head)?;
+        if let Some(within) = within {
+            let mut end = tail.end.clone();
+            self.database.follow(&mut end, within.last, &mut |_| Ok(()))?;
+            if (end.head.seq, &End::of(&end)) != (within.last, &within.end) {
+                let what = format!("the segment that ends with entry {}", within.last);
+                return Err(self.database.damaged(&what));
+            }
+        }
+        if tail.end.head.seq == head {
+            Ok(tail)
+        } else {
+            Err(self.database.damaged(&format!("entry {head} is missing")))
+        }
+    }
+
+    /// That a head is not here.
+    fn no_such_head(&self, asked: u64, last: u64) -> StoreError {
+        let first = self.base().saturating_add(1);
+        StoreError::NoSuchHead { path: self.database.path.clone(), asked, first, last }
+    }
+
+    /// Number of the last entry that was learnt at a moment of the wall clock or before it, clocks that were set
+    /// back notwithstanding: every entry after it was learnt later. `None` where every entry that is here was.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn last_learnt_by(&self, moment: WallUs) -> Result<Option<u64>, StoreError> {
+        self.at_one_moment(|_| {
+            let database = &self.database;
+            let sql = "SELECT seq FROM entry WHERE at_us <= ? ORDER BY seq DESC LIMIT 1";
+            let found = database.connection.prepare_cached(sql).and_then(|mut statement| {
+                let row = statement.query_row([big(moment.0)], |row| row.get::<_, u64>(0));
+                row.optional()
+            });
+            let found = found.map_err(|cause| database.fail(cause))?;
+            // The column is for people: what it says is proven by the entries on both sides.
+            let is_by = |seq: u64| -> Result<Option<bool>, StoreError> {
+                Ok(database.entry(seq)?.map(|entry| entry.at.stamp.wall <= moment))
+            };
+            let next = found.unwrap_or(self.base()).saturating_add(1);
+            let is_last = is_by(next)? != Some(true);
+            let is_found = match found {
+                Some(seq) => is_by(seq)? == Some(true),
+                None => true,
+            };
+            if is_found && is_last {
+                return Ok(found);
+            }
+            Err(database.damaged(&format!("the column at_us near entry {next}")))
+        })
+    }
 }
 
 /// What stands after the last segment: fewer entries than a segment has, always read.
@@ -83,11 +194,20 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) fn read(database: &Database, last: Option<&Segment>) -> Result<Self, StoreError> {
+        Self::read_until(database, last, u64::MAX)
+    }
+
+    /// The same, no further than this entry.
+    fn read_until(
+        database: &Database,
+        last: Option<&Segment>,
+        until: u64,
+    ) -> Result<Self, StoreError> {
         let mut end = database.recovered(last)?;
         let last_mark = last.and_then(|segment| segment.last_mark);
         let mut growing = Growing::after(end.head.seq, end.head.hash, last_mark);
         let mut entries = Vec::new();
-        database.follow(&mut end, u64::MAX, &mut |entry| {
+        database.follow(&mut end, until, &mut |entry| {
             let named = database.named(&entry)?;
             growing.add(&entry, named.as_ref());
             entries.push(entry);
@@ -111,6 +231,7 @@ struct Reading<'a> {
     database: &'a Database,
     wanted: BTreeSet<u64>,
     last_mark: Option<u64>,
+    after: u64,
     visited: u64,
     visit: &'a mut dyn FnMut(&Entry),
 }
@@ -122,6 +243,9 @@ impl Reading<'_> {
         let base = self.database.origin.base;
         let mut run: &[Segment] = &[];
         for (place, segment) in segments.iter().enumerate() {
+            if segment.last <= self.after {
+                continue;
+            }
             let follows_mark = self.last_mark.is_some_and(|mark| mark <= segment.last);
             let is_near = segment.last > base && (follows_mark || segment.is_near(period));
             if is_near {
@@ -179,6 +303,9 @@ impl Reading<'_> {
     }
 
     fn give(&mut self, entry: &Entry) {
+        if entry.seq <= self.after {
+            return;
+        }
         self.visited = self.visited.saturating_add(1);
         (self.visit)(entry);
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::error::StoreError;
@@ -266,6 +266,34 @@ impl Place {
         let mode = Mode::from_raw_mode(FILE_MODE);
         rustix::fs::fchmod(&file, mode).map_err(io("chmod", &path))?;
         Ok(file)
+    }
+
+    /// Makes a directory in it where there is none, its owner's alone and that of this one's owner.
+    pub(super) fn make_directory(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.file(name);
+        let mode = Mode::from_raw_mode(DIRECTORY_MODE);
+        match rustix::fs::mkdirat(&self.directory, name, mode) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Ok(()),
+            Err(errno) => return Err(io("make", &path)(errno)),
+        }
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = rustix::fs::openat(&self.directory, name, flags, Mode::empty());
+        let made = made.map_err(io("open", &path))?;
+        // Whatever the umask took away.
+        rustix::fs::fchmod(&made, mode).map_err(io("chmod", &path))?;
+        self.give_to_owner(&made, &path)?;
+        self.sync()
+    }
+
+    /// What root makes in a directory of the daemon's is the daemon's.
+    pub(super) fn give_to_owner(&self, made: impl AsFd, path: &Path) -> Result<(), StoreError> {
+        let owner = rustix::fs::fstat(&self.directory).map_err(io("look at", &self.path))?;
+        if !rustix::process::geteuid().is_root() || owner.st_uid == 0 {
+            return Ok(());
+        }
+        let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+        rustix::fs::fchown(made, Some(uid), Some(gid)).map_err(io("chown", path))
     }
 
     /// Takes a name away, where it is there.

@@ -4,8 +4,8 @@ use rusqlite::types::Value;
 use serde_json::json;
 
 use crate::journal::entry::{
-    Change, Correction, CoverageEdge, Entry, EpochEdge, Evidence, Figures, OpenFigures, OpenKind,
-    SettlementFigures,
+    Change, ClosedPeriod, Correction, CoverageEdge, Entry, EpochEdge, Evidence, Figures,
+    OpenFigures, OpenKind, SettlementFigures,
 };
 use crate::memory::Stretch;
 use crate::settlement::{Account, Ground, SettlementId};
@@ -51,6 +51,8 @@ tables! {
     COVERED = "covered", "?,?,?,?,?,?";
     MARK = "mark", "?,?,?,?";
     MEMORY = "memory", "?,?,?,?,?,?,?,?,?,?,?,?,?";
+    SIGNING_KEY = "signing_key", "?,?,?";
+    CLOSED = "closed", "?,?,?,?,?,?,?,?,?,?,?,?";
 }
 
 /// The columns of an entry.
@@ -92,6 +94,10 @@ pub(super) fn projection(entry: &Entry, evidence: &Evidence) -> Projection {
             (&MARK, vec![seq, until, unresolved, optional(mark.note.as_deref())])
         }
         Figures::Memory(stretch) => (&MEMORY, memory(seq, stretch)),
+        Figures::Key(change) => {
+            (&SIGNING_KEY, vec![seq, text(&change.key), optional(change.previous.as_deref())])
+        }
+        Figures::Closed(period) => (&CLOSED, closed(seq, period)),
     };
     Projection { table, columns }
 }
@@ -220,6 +226,26 @@ fn memory(seq: Value, stretch: &Stretch) -> Vec<Value> {
         absent(beyond.map(|beyond| wide(beyond.held.memory.0))),
         text(&json!(voids).to_string()),
         text(&json!(holders).to_string()),
+    ]
+}
+
+fn closed(seq: Value, closed: &ClosedPeriod) -> Vec<Value> {
+    let ClosedPeriod { name, from, to, zone, through, tree, .. } = closed;
+    let documents: Vec<[String; 2]> =
+        closed.documents.iter().map(|(form, sha)| [form.to_string(), sha.to_string()]).collect();
+    vec![
+        seq,
+        text(name),
+        big(from.0),
+        big(to.0),
+        text(zone),
+        big(*through),
+        text(&tree.to_string()),
+        text(&closed.by),
+        text(&closed.share),
+        absent(closed.prices.map(|prices| text(&prices.to_string()))),
+        text(&json!(documents).to_string()),
+        text(&closed.version),
     ]
 }
 

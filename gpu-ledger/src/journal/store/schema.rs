@@ -13,20 +13,29 @@ use super::projection::{TABLES, Table};
 /// `PRAGMA application_id`: "gpuL". Told by file(1) and by us.
 pub(super) const APPLICATION_ID: u32 = 0x6770_754c;
 /// `PRAGMA user_version` of a journal that is up to date.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 /// The oldest version of which a file by itself, an archive, is still read as it is.
 const OLDEST_READ: u32 = 1;
 
-const SCHEMA: &str =
-    concat!(include_str!("schema.sql"), include_str!("argv.sql"), include_str!("memory.sql"));
+const SCHEMA: &str = concat!(
+    include_str!("schema.sql"),
+    include_str!("argv.sql"),
+    include_str!("memory.sql"),
+    include_str!("audit.sql")
+);
 /// That of version 1: kept arguments were always as captured.
 const SCHEMA_1: &str = concat!(include_str!("schema.sql"), include_str!("argv.v1.sql"));
 /// That of version 2: the first mode that kept arguments kept them for every entry.
 const SCHEMA_2: &str = concat!(include_str!("schema.sql"), include_str!("argv.v2.sql"));
 /// That of version 3: nobody sampled memory over time.
 const SCHEMA_3: &str = concat!(include_str!("schema.sql"), include_str!("argv.sql"));
+/// That of version 4: nobody signed checkpoints or closed a period.
+const SCHEMA_4: &str =
+    concat!(include_str!("schema.sql"), include_str!("argv.sql"), include_str!("memory.sql"));
 /// The version from which on there is a table of memory held.
 const MEMORY_SINCE: u32 = 4;
+/// The version from which on there are tables of keys and of closed periods.
+const AUDIT_SINCE: u32 = 5;
 /// Of kept arguments, in the place of a mode: entries did not say theirs when it was kept.
 pub(super) const MODE_UNKNOWN: &str = "unknown";
 /// What brings a journal of version *n*, the place in this list counted from 1, to version *n* + 1.
@@ -44,6 +53,7 @@ const MIGRATIONS: &[&str] = &[
         "DROP TABLE argv_of_2"
     ),
     include_str!("memory.sql"),
+    include_str!("audit.sql"),
 ];
 
 /// Makes an empty journal under a temporary name. Whoever moves it to its place does so when it is whole.
@@ -236,9 +246,13 @@ pub(super) fn argv_columns(database: &Database) -> Result<ArgvColumns, StoreErro
 
 /// The tables beside the chain, as the journal at hand has them.
 pub(super) fn tables(database: &Database) -> Result<Vec<&'static Table>, StoreError> {
-    let has_memory = version(database)? >= MEMORY_SINCE;
-    let tables = TABLES.iter().copied();
-    Ok(tables.filter(|table| has_memory || table.name != "memory").collect())
+    let version = version(database)?;
+    let has = |table: &&Table| match table.name {
+        "memory" => version >= MEMORY_SINCE,
+        "signing_key" | "closed" => version >= AUDIT_SINCE,
+        _ => true,
+    };
+    Ok(TABLES.iter().copied().filter(has).collect())
 }
 
 /// Proves that the tables, and above all their triggers, are those of this version.
@@ -249,6 +263,7 @@ pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
         1 => SCHEMA_1,
         2 => SCHEMA_2,
         3 => SCHEMA_3,
+        4 => SCHEMA_4,
         _ => SCHEMA,
     };
     fresh.execute_batch(schema).map_err(failed(&memory))?;

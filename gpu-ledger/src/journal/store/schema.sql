@@ -1,4 +1,4 @@
--- The journal of gpu-ledger, schema version 4 (with argv.sql and memory.sql). See VIEWS.md for the views, which are for people:
+-- The journal of gpu-ledger, schema version 5 (with argv.sql, memory.sql and audit.sql). See VIEWS.md for the views, which are for people:
 -- `gpu-ledger journal check` proves that they say what the chain says; a bill reads the chain.
 -- Nothing here is ever changed, and only text of arguments (table argv) is ever deleted: the triggers
 -- hold for every writer, with or without recursive_triggers.

@@ -192,7 +192,9 @@ fn reach(entry: &Entry, named: Option<&Figures>) -> Option<Reach> {
     match &entry.figures {
         Figures::Settlement(settlement) => Some(of_settlement(settlement)),
         Figures::Gap(gap) => Some(around([gap.from.wall.ms(), gap.to.wall.ms()])),
-        Figures::Epoch(_) | Figures::Coverage(_) => Some(ALWAYS),
+        Figures::Epoch(_) | Figures::Coverage(_) | Figures::Key(_) | Figures::Closed(_) => {
+            Some(ALWAYS)
+        }
         // Whoever reads a part of its hour must learn of what voids it.
         Figures::Memory(stretch) => {
             let hour = stretch.hour_ms();

@@ -270,6 +270,8 @@ fn handed_over(random: &mut Random, journal: &Journal, period: Span) -> Ledger {
             Figures::Memory(one) => meets(one.hour_ms(), one.hour_ms() + HOUR_MS),
             Figures::Epoch(_)
             | Figures::Coverage(_)
+            | Figures::Key(_)
+            | Figures::Closed(_)
             | Figures::Correction(_)
             | Figures::Conflict(_) => true,
             Figures::Open(_) | Figures::Mark(_) => false,

@@ -10,10 +10,10 @@ mod priced;
 use super::{Ledger, PENDING_MS_MAX};
 use crate::bill::made::{DAY_MS, Journal, NAMELESS, Row, gpu, program};
 use crate::bill::period::Period;
-use crate::bill::report::{Account, Ask, Head, Outside, Report, report};
+use crate::bill::report::{Account, Ask, Head, Outside, Report, Tree, report};
 use crate::bill::{By, SharePolicy};
-use crate::journal::Figures;
 use crate::journal::entry::{CoverageEdge, OpenKind};
+use crate::journal::{Digest, Figures};
 use crate::unit::{Bytes, Ms, Span};
 use crate::unknown::{DisputeReason, GapCause};
 
@@ -40,7 +40,8 @@ fn ask(span: Span, by: By, share: SharePolicy) -> Ask {
 }
 
 fn head(journal: &Journal) -> Head {
-    Head { seq: journal.end.head.seq, hash: journal.end.head.hash }
+    let tree = Tree::Root(Digest([7; 32]));
+    Head { seq: journal.end.head.seq, hash: journal.end.head.hash, tree }
 }
 
 fn made(journal: &Journal, ledger: &Ledger, span: Span) -> Report {

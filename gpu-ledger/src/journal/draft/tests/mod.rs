@@ -70,7 +70,14 @@ fn named(pid: u32) -> Named {
 
 fn whose() -> Whose {
     let account = Account::by(Ground::Program, "train");
-    Whose { account, labels: Vec::new(), program: None, ancestors: Vec::new(), cgroups: Vec::new() }
+    Whose {
+        account,
+        labels: Vec::new(),
+        program: None,
+        ancestors: Vec::new(),
+        cgroups: Vec::new(),
+        rules: None,
+    }
 }
 
 fn window(ms: u64) -> Window {

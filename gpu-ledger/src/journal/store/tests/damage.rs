@@ -245,12 +245,12 @@ fn a_newer_journal_is_refused_by_name_and_left_as_it_is() {
     filled(&folder, 26, 40);
     folder.store().close().unwrap();
     let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();
-    connection.pragma_update(None, "user_version", 5).unwrap();
+    connection.pragma_update(None, "user_version", 6).unwrap();
     drop(connection);
     let before = std::fs::read(folder.dir().journal()).unwrap();
     for error in [Store::open(&folder.dir()).unwrap_err(), Reader::open(&folder.dir()).unwrap_err()]
     {
-        assert!(matches!(error, StoreError::Newer { found: 5, known: 4, .. }), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 6, known: 5, .. }), "{error}");
     }
     assert_eq!(std::fs::read(folder.dir().journal()).unwrap(), before);
 }

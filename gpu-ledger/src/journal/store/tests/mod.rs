@@ -24,6 +24,7 @@ mod reboot;
 
 mod append_only;
 mod archiving;
+mod beside;
 mod damage;
 mod killed;
 mod model;

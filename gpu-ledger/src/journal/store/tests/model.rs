@@ -92,7 +92,7 @@ pub(super) fn bears(entries: &[Entry], entry: &Entry, period: Span) -> bool {
         }
         Figures::Gap(gap) => Span::new(gap.from.wall.ms(), gap.to.wall.ms())
             .is_some_and(|span| span.overlap(period).is_some()),
-        Figures::Epoch(_) | Figures::Coverage(_) => true,
+        Figures::Epoch(_) | Figures::Coverage(_) | Figures::Key(_) | Figures::Closed(_) => true,
         // What voids its hour bears on all of it.
         Figures::Memory(one) => Span::new(one.hour_ms(), one.hour_ms() + HOUR_MS)
             .is_some_and(|hour| hour.overlap(period).is_some()),

@@ -8,6 +8,10 @@ use crate::billing::JournalFiles;
 use crate::journal::entry::{Draft, Evidence};
 use crate::journal::store::{Reader, Store, StoreError, check, check_file};
 
+/// What takes away the tables of keys and of closed periods, which version 4 did not have.
+const AUDIT_GONE: &str =
+    "DROP VIEW signing_keys; DROP VIEW closings; DROP TABLE signing_key; DROP TABLE closed;";
+
 /// Turns the file of a closed journal into one of this version.
 fn make_old(folder: &Folder, version: u32) {
     let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();
@@ -16,7 +20,7 @@ fn make_old(folder: &Folder, version: u32) {
         _ => (include_str!("../argv.v2.sql"), "commitment, bytes, true_length, state, text"),
     };
     let steps = format!(
-        "BEGIN; DROP VIEW memory_held; DROP TABLE memory; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
+        "BEGIN; {AUDIT_GONE} DROP VIEW memory_held; DROP TABLE memory; DROP TRIGGER argv_insert; DROP TRIGGER argv_update; ALTER TABLE argv RENAME TO new; {old}; \
          INSERT INTO argv SELECT {columns} FROM new; DROP TABLE new; PRAGMA user_version = {version}; COMMIT"
     );
     connection.execute_batch(&steps).unwrap();
@@ -109,8 +113,9 @@ fn a_journal_from_before_memory_was_sampled_gets_its_table_and_an_archive_of_one
     store.append(vec![settlement(1, None)]).unwrap();
     store.close().unwrap();
     let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();
-    let steps = "DROP VIEW memory_held; DROP TABLE memory; PRAGMA user_version = 3";
-    connection.execute_batch(steps).unwrap();
+    let steps =
+        format!("{AUDIT_GONE} DROP VIEW memory_held; DROP TABLE memory; PRAGMA user_version = 3");
+    connection.execute_batch(&steps).unwrap();
     drop(connection);
     let archive = folder.path().join("archive.db");
     std::fs::copy(folder.dir().journal(), &archive).unwrap();
