@@ -164,7 +164,7 @@ impl Books {
                     self.unknowns.add(What::MemoryVoid, None);
                 }
             }
-            Figures::Epoch(_) | Figures::Coverage(_) => {}
+            Figures::Epoch(_) | Figures::Coverage(_) | Figures::Key(_) | Figures::Closed(_) => {}
         }
     }
 

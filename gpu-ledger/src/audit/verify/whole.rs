@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::books::{Books, Stands};
 use super::folder::{Files, shown};
-use super::keys::{Keys, key};
+use super::keys::{KeyEntry, Keys, key};
 use super::line::{Brings, Line};
 use super::period::Moment;
 use super::read::{Listed, Manifest, Range};
@@ -21,6 +21,7 @@ use super::verdict::{
 use super::unknown::What;
 use super::{Known, Wrong};
 use crate::journal::chain::sha256;
+use crate::journal::entry::{Figures, KeyChange};
 use crate::journal::form::schema;
 use crate::journal::note::{Checkpoint, Note, VerifyingKey};
 use crate::journal::tree::{Frontier, check_consistency, check_inclusion, empty, subtrees};
@@ -459,6 +460,10 @@ impl<F: Files> Following<'_, '_, F> {
         let mut told: Vec<&'static str> = more.collect();
         if let Some(key) = line.key {
             self.books.book(key);
+        }
+        if let Figures::Key(change) = &line.figures {
+            let KeyChange { key, previous, signature } = change.as_ref().clone();
+            self.keys.take(KeyEntry { seq: line.seq, stands, key, previous, signature });
         }
         self.books.take((line.seq, &line.figures), stands, |what| told.push(what));
         told.extend(&line.wrong);

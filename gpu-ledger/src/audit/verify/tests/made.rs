@@ -116,6 +116,7 @@ pub(super) fn settlement(
         seen: window(at),
         identity: None,
         nameless: Some(NamelessEvidence { gap: None, candidates: Vec::new() }),
+        provenance: None,
     };
     said(
         at + 2,
