@@ -157,6 +157,7 @@ impl Host {
             seen: Window { began: read, ended: read },
             identity: None,
             nameless: Some(NamelessEvidence { gap: None, candidates: Vec::new() }),
+            provenance: None,
         };
         let evidence = Evidence::Settlement(Box::new(evidence));
         self.draft(ago_ms - held_ms, Figures::Settlement(Box::new(figures)), evidence)

@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes as RawBytes;
+use gpu_ledger::accounting::reading::ModeAround;
 use gpu_ledger::accounting::{Busy, BusySource, Row, Window};
 use gpu_ledger::argv::{CmdlineMode, Stored, stored, stored_file};
 use gpu_ledger::clock::Stamp;
 use gpu_ledger::coverage::Gap;
 use gpu_ledger::identity::{Basis, User};
 use gpu_ledger::journal::entry::{
-    Ancestor, ArgvEvidence, Change, Correction, CoverageEdge, DriverSaid, Epoch, EpochEdge,
-    GpuMark, IdentityEvidence, KeptArgv, Mark, OpenEvidence, OpenFigures, OpenKind,
-    SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, Change, ClosedPeriod, Correction, CoverageEdge, DriverSaid,
+    Epoch, EpochEdge, GpuMark, IdentityEvidence, KeptArgv, KeyChange, Mark, OpenEvidence,
+    OpenFigures, OpenKind, Provenance, SettlementEvidence, SettlementFigures,
 };
-use gpu_ledger::journal::{BootId, CommitmentKey, Draft, Evidence, Figures, Moment, Recovered};
+use gpu_ledger::journal::{
+    BootId, CommitmentKey, Digest, Draft, Evidence, Figures, Moment, Recovered,
+};
 use gpu_ledger::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
 use gpu_ledger::memory::{
     Beyond, ByteMs, Device, Held, Holder, Holding, Pace, SLOT_MS, Sampling, Stretch,
@@ -151,6 +154,16 @@ impl Job {
             seen: read,
             identity: named.then(|| identity(self.pid, &argv, commitment, self.cmdline)),
             nameless: None,
+            provenance: Some(Provenance {
+                library: Some(Arc::from("13.595.45.04")),
+                mode: ModeAround { before: true, after: true },
+                rules: None,
+                agent: AgentFacts {
+                    version: Arc::from("0.1.0"),
+                    object: Digest([8; 32]),
+                    kernel: Arc::from("6.12.0"),
+                },
+            }),
         };
         let mut draft = draft(
             self.read_ms,
@@ -171,7 +184,7 @@ impl Job {
 fn identity(
     pid: u32,
     argv: &Argv,
-    commitment: Option<gpu_ledger::journal::Digest>,
+    commitment: Option<Digest>,
     mode: CmdlineMode,
 ) -> IdentityEvidence {
     let key = ProcessKey { pid: Pid(pid), start: BootNs(5) };
@@ -303,6 +316,31 @@ pub struct Maker {
     key: Option<CommitmentKey>,
 }
 
+/// A key that begins to sign.
+pub fn key(now_ms: u64) -> Draft {
+    let key = Arc::from("gpu-ledger/0123456789abcdef+00000000+AQ==");
+    let key = KeyChange { key, previous: None, signature: None };
+    draft(now_ms, Figures::Key(Box::new(key)), Evidence::None)
+}
+
+/// A period of long ago that is closed without a document.
+pub fn closed(now_ms: u64, through: u64) -> Draft {
+    let closed = ClosedPeriod {
+        name: Arc::from("1970-01"),
+        from: WallUs(0),
+        to: WallUs(2_678_400_000_000),
+        zone: Arc::from("UTC"),
+        through,
+        tree: Digest([3; 32]),
+        by: Arc::from("account"),
+        share: Arc::from("none"),
+        prices: None,
+        documents: Vec::new(),
+        version: Arc::from("0.1.0"),
+    };
+    draft(now_ms, Figures::Closed(Box::new(closed)), Evidence::None)
+}
+
 impl Maker {
     pub fn seeded(seed: u64, key: Option<CommitmentKey>) -> Self {
         let random = Random::seeded(seed);
@@ -348,6 +386,8 @@ impl Maker {
             }
             (32..40, ..) => mark(now, model),
             (49..55, ..) => memory(now, self.random.below(4)),
+            (55..56, ..) => key(now),
+            (56..57, ..) => closed(now, seq - 1),
             (40..46, _, Some((_, job))) => {
                 return (job.draft(self.key.as_ref()), Expected::Reoffered);
             }

@@ -126,7 +126,7 @@ fn what_is_not_stored_of_arguments_makes_not_known_what_rules_on_them_would_have
     // What was kept can be deleted; which model they named was found before, and stands where there was one.
     let (mut store, _) = Store::open(&StateDir::at(folder.path())).unwrap();
     let kept = Job::of(5, EPOCH_MS + 5 * STEP_MS, 100).draft(Some(&key)).argv.unwrap();
-    assert_eq!(store.forget_argv(&[kept.commitment]).unwrap(), 1);
+    assert_eq!(store.forget_argv(&[kept.commitment]).unwrap().texts, 1);
     drop(store);
     assert_eq!(without("argv = { prefix = \"--run=\" }"), (4, 2, 1));
     assert_eq!(without("model = \"llama\""), (3, 2, 0));

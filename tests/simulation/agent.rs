@@ -141,6 +141,7 @@ impl Agent {
         self.drafter.driver(&DriverFacts {
             kind: DriverKind::Simulated,
             version: Ok("595.45.04".to_owned()),
+            library_version: Ok("13.595.45.04".to_owned()),
             stats_v2: true,
             symbols_missing: Vec::new(),
             unknowns: Vec::new(),

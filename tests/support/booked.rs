@@ -47,6 +47,7 @@ impl Books {
                     assert!(mark.unresolved.iter().eq(books.open.keys()), "{mark:?}");
                 }
                 Figures::Gap(gap) => books.gaps.push(gap.clone()),
+                Figures::Key(_) | Figures::Closed(_) => {}
                 Figures::Conflict(_) => books.conflicts += 1,
                 Figures::Epoch(_) | Figures::Coverage(_) | Figures::Memory(_) => {}
             }

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 
 use super::place::JournalPlace;
+use super::redact::{self, Redact};
 use super::{STATUS_FAILED, STATUS_UNKNOWN, print};
 use crate::bill::period::{PeriodError, Standpoint, moment_of};
 use crate::clock::Clock;
@@ -44,6 +45,9 @@ enum Command {
         #[command(flatten)]
         place: JournalPlace,
     },
+    /// Delete the texts of a person's command lines; every proof stays as it is
+    #[command(after_help = redact::AFTER_HELP)]
+    Redact(Redact),
     /// Move entries older than a moment into a file of their own; the daemon must not run
     #[command(after_help = ARCHIVE_STATUS)]
     Archive {
@@ -63,6 +67,7 @@ impl Journal {
         match self.command {
             Command::Check { file: Some(file), .. } => check_one(&file),
             Command::Check { file: None, place } => run_check(&place),
+            Command::Redact(redact) => redact.run(),
             Command::Archive { before, utc, place } => run_archive(&before, utc, &place, clock),
         }
     }
@@ -147,7 +152,7 @@ fn tell(page: &mut String, path: &Path, report: &CheckReport) -> std::fmt::Resul
 }
 
 /// With what to do where this user may not look.
-fn told(error: StoreError) -> anyhow::Error {
+pub(super) fn told(error: StoreError) -> anyhow::Error {
     if error.is_denied() {
         anyhow::anyhow!("{error}; the journal is the daemon's: run it under sudo")
     } else {

@@ -11,6 +11,7 @@ mod journal;
 mod mark;
 mod names;
 mod place;
+mod redact;
 mod release;
 mod residency;
 mod rules;

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Daemon;
-use super::request::{Call, NOTE_MAX, Peer, RELEASE_DEFAULT, RELEASE_MAX, Reply, Request, VERSION};
+use super::queue::Forget;
+use super::request::{
+    Call, NOTE_MAX, Peer, REDACT_MAX, RELEASE_DEFAULT, RELEASE_MAX, Reply, Request, VERSION,
+};
 use super::status::{NOTES_SHOWN_MAX, NoteStatus, notes_of, rfc3339};
 use crate::escape::escape;
+use crate::journal::Digest;
 use crate::journal::store::{Reader, StateDir, StoreError};
 use crate::unit::GpuUuid;
 
@@ -43,6 +48,10 @@ impl Daemon {
         let answer = match request {
             Request::Freshen { to_ms } => {
                 self.freshen(to_ms, reply);
+                return self.turn(None);
+            }
+            Request::Redact { commitments } => {
+                self.redact(&commitments, reply);
                 return self.turn(None);
             }
             Request::Status => self.status_answer(peer),
@@ -93,6 +102,22 @@ impl Daemon {
         self.desk.notes.insert(0, NoteStatus { at: rfc3339(self.clock.now().wall), note });
         self.desk.notes.truncate(usize::try_from(NOTES_SHOWN_MAX).unwrap_or(usize::MAX));
         Ok(json!({ "version": VERSION, "marked": true }))
+    }
+
+    /// Has the journal's writer delete texts, which answers when they are gone.
+    fn redact(&self, commitments: &[String], reply: oneshot::Sender<Reply>) {
+        let parsed =
+            commitments.iter().map(|word| Digest::of_hex(word)).collect::<Option<Vec<_>>>();
+        match parsed {
+            Some(commitments) if commitments.len() <= REDACT_MAX => {
+                self.queue.forget(Forget { commitments, reply });
+            }
+            _ => {
+                let what =
+                    format!("`commitments` are at most {REDACT_MAX} digests of 64 hex digits");
+                let _ = reply.send(Err(what));
+            }
+        }
     }
 
     async fn release_answer(&mut self, gpu: Option<GpuUuid>, time: Duration) -> Reply {

@@ -55,7 +55,7 @@ pub use self::options::{DaemonOptions, LogFilter};
 use self::queue::Queue;
 use self::ready::Readiness;
 use self::request::Call;
-pub(crate) use self::request::{NOTE_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
+pub(crate) use self::request::{NOTE_MAX, REDACT_MAX, RELEASE_DEFAULT, RELEASE_MAX, VERSION};
 use self::reread::{Files, Readings};
 use self::rules::{Found, InForce, Reloads, Reread};
 pub(crate) use self::signals::hold_reloads;

@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use super::request::Reply;
+use crate::journal::Digest;
 use crate::journal::draft::Pending;
 use crate::journal::keeping::{Backlog, Done};
 
@@ -17,9 +21,18 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Waiting {
     backlog: Backlog,
+    /// What is to be deleted.
+    forgets: Vec<Forget>,
     closing: bool,
     /// Nobody waits for the rest any more.
     abandoned: bool,
+}
+
+/// Texts of arguments that are to be deleted, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Forget {
+    pub(super) commitments: Vec<Digest>,
+    pub(super) reply: oneshot::Sender<Reply>,
 }
 
 /// What the writer found.
@@ -34,8 +47,12 @@ pub(super) enum Taken {
 
 impl Queue {
     pub(super) fn new(length_max: usize) -> Self {
-        let waiting =
-            Waiting { backlog: Backlog::new(length_max), closing: false, abandoned: false };
+        let waiting = Waiting {
+            backlog: Backlog::new(length_max),
+            forgets: Vec::new(),
+            closing: false,
+            abandoned: false,
+        };
         Self { waiting: Mutex::new(waiting), came: Condvar::new() }
     }
 
@@ -59,7 +76,7 @@ impl Queue {
     /// What waits, at most so much, or that nothing came in `patience`.
     pub(super) fn take(&self, count_max: usize, patience: Duration) -> Taken {
         let mut waiting = self.lock();
-        if waiting.backlog.is_taken() && !waiting.closing {
+        if waiting.backlog.is_taken() && waiting.forgets.is_empty() && !waiting.closing {
             let waited = self.came.wait_timeout(waiting, patience);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -69,6 +86,17 @@ impl Queue {
             (true, true) => Taken::Closed,
             (true, false) => Taken::Nothing,
         }
+    }
+
+    /// Has texts deleted.
+    pub(super) fn forget(&self, forget: Forget) {
+        self.lock().forgets.push(forget);
+        self.came.notify_one();
+    }
+
+    /// What is to be deleted.
+    pub(super) fn take_forgets(&self) -> Vec<Forget> {
+        std::mem::take(&mut self.lock().forgets)
     }
 
     /// More of what waits, for a batch that is not under way yet.

@@ -68,6 +68,11 @@ pub(super) enum Request {
         #[serde(default)]
         end: bool,
     },
+    /// Delete texts of arguments.
+    Redact {
+        /// Their commitments, in hex; at most [`REDACT_MAX`].
+        commitments: Vec<String>,
+    },
     /// Remember this moment.
     Mark {
         /// Under these words.
@@ -102,7 +107,7 @@ impl Request {
 
     /// Whether only those may ask it who see everything.
     pub(super) const fn is_privileged(&self) -> bool {
-        matches!(self, Self::Release { .. } | Self::Mark { .. })
+        matches!(self, Self::Release { .. } | Self::Mark { .. } | Self::Redact { .. })
     }
 }
 
@@ -128,6 +133,8 @@ pub(super) const OTHER_USERS: &str = "other users";
 pub(crate) const RELEASE_DEFAULT: Duration = Duration::from_mins(10);
 /// The longest time that they are.
 pub(crate) const RELEASE_MAX: Duration = Duration::from_hours(24);
+/// Texts that are deleted with one request: those of a line have room for so many.
+pub(crate) const REDACT_MAX: usize = 32;
 /// Bytes of a note.
 pub(crate) const NOTE_MAX: usize = 512;
 

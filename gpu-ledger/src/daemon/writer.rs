@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::watch;
 
-use super::queue::{Queue, Taken};
+use super::queue::{Forget, Queue, Taken};
+use super::request::VERSION;
 use super::tally::{Entered, News};
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
 use crate::journal::draft::{Bound, Settlements};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Hand;
-use crate::journal::store::{Outcome, Store, StoreError};
+use crate::journal::store::{Forgotten, Outcome, Store, StoreError};
 use crate::journal::{ChainError, Figures, Head};
 
 /// Drafts that go into one transaction.
@@ -163,6 +165,9 @@ impl Writing {
     fn run(mut self) {
         loop {
             self.beat();
+            if let Err(error) = self.forget() {
+                return self.fail(&error);
+            }
             if self.hand.length() == 0 {
                 match self.queue.take(BATCH_MAX, HEARTBEAT) {
                     Taken::Drafts(drafts) => self.hand.take(drafts),
@@ -200,6 +205,27 @@ impl Writing {
         if let Err(error) = self.store.close() {
             tracing::warn!(%error, "the journal was not closed in order; it is whole all the same");
         }
+    }
+
+    /// Deletes what somebody asked to have deleted. A full disk is the asker's to hear of; nothing else may be.
+    fn forget(&mut self) -> Result<(), StoreError> {
+        for Forget { commitments, reply } in self.queue.take_forgets() {
+            let forgotten = self.store.forget_argv(&commitments);
+            let answer = match &forgotten {
+                Ok(Forgotten { texts, log_is_empty }) => {
+                    tracing::info!(texts, log_is_empty, "texts of arguments were deleted");
+                    Ok(json!({ "version": VERSION, "texts": texts, "log_is_empty": log_is_empty }))
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            // Whoever asked may have gone.
+            let _ = reply.send(answer);
+            match forgotten {
+                Err(error) if !error.can_be_retried() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Enters as much of what is in hand as goes together.

@@ -36,17 +36,18 @@ impl Digest {
     /// What stands before the first entry.
     pub const NONE: Self = Self([0; 32]);
 
-    /// Of 64 hex digits, as it is printed; `None` of anything else.
+    /// Of 64 hex digits, as it is printed.
     #[must_use]
     pub fn of_hex(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        let digits = text.as_bytes();
+        if digits.len() != 64
+            || digits.iter().any(|digit| !matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        {
             return None;
         }
-        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).ok()?;
-            // A sign is a digit to nobody but the parser.
-            *byte = u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
         Some(Self(bytes))
     }

@@ -119,16 +119,7 @@ fn settlement(pid: u32, start_ms: Option<u64>, held: u64, opened: Option<u64>) -
         seen: read,
         identity: Some(identity(pid)),
         nameless: None,
-        provenance: Some(Provenance {
-            library: Some(Arc::from("13.595.45.04")),
-            mode: ModeAround { before: true, after: true },
-            rules: Some(Digest([7; 32])),
-            agent: AgentFacts {
-                version: Arc::from("0.1.0"),
-                object: Digest([8; 32]),
-                kernel: Arc::from("6.12.0"),
-            },
-        }),
+        provenance: None,
     };
     draft(
         start_ms.unwrap_or(0) + held,
@@ -195,8 +186,35 @@ fn closed() -> ClosedPeriod {
     }
 }
 
-/// One of every kind.
+fn provenance() -> Provenance {
+    Provenance {
+        library: Some(Arc::from("13.595.45.04")),
+        mode: ModeAround { before: true, after: true },
+        rules: Some(Digest([7; 32])),
+        agent: AgentFacts {
+            version: Arc::from("0.1.0"),
+            object: Digest([8; 32]),
+            kernel: Arc::from("6.12.0"),
+        },
+    }
+}
+
+/// One of every kind, and of every form.
 pub(super) fn history() -> Vec<Draft> {
+    let mut settled = settlement(14, Some(100), 2, None);
+    let Evidence::Settlement(evidence) = &mut settled.evidence else { unreachable!() };
+    evidence.provenance = Some(provenance());
+    let mut history = first_history();
+    history.extend([
+        settled,
+        draft(103, Figures::Key(Box::new(key())), Evidence::None),
+        draft(104, Figures::Closed(Box::new(closed())), Evidence::None),
+    ]);
+    history
+}
+
+/// One of every kind that there was first.
+fn first_history() -> Vec<Draft> {
     let began = CoverageEdge::Began {
         at: stamp(0),
         host: Arc::from("host"),
@@ -226,8 +244,6 @@ pub(super) fn history() -> Vec<Draft> {
         draft(60, Figures::Correction(Correction { of: 4, change: ended }), Evidence::None),
         settlement(13, None, 3, None),
         mark(70, Vec::new()),
-        draft(80, Figures::Key(Box::new(key())), Evidence::None),
-        draft(85, Figures::Closed(Box::new(closed())), Evidence::None),
         draft(90, Figures::Conflict(ConflictFigures { of: 7, read_at }), conflict),
         draft(99, Figures::Coverage(CoverageEdge::Ended { at: stamp(99) }), Evidence::None),
     ]
@@ -279,7 +295,7 @@ fn replayed(entries: &[Sealed]) -> Result<Recovered, ChainError> {
 fn what_is_sealed_is_read_back_and_ends_the_same() {
     let (end, entries) = sealed(history());
     assert_eq!(replayed(&entries).unwrap(), end);
-    assert_eq!(end.head.booked[&gpu()], Balance { count: 3, held_ms: 53 });
+    assert_eq!(end.head.booked[&gpu()], Balance { count: 4, held_ms: 55 });
     assert!(end.unresolved.is_empty() && end.ended_in_order);
     for one in &entries {
         assert_eq!(chain::read(kept(one)).unwrap(), one.entry);
@@ -374,10 +390,14 @@ fn rows_without_a_start_are_told_apart_by_their_contents_and_others_by_their_key
 
 #[test]
 fn the_first_version_of_the_form_stays_what_it_is() {
-    let (end, entries) = sealed(history());
+    let (end, entries) = sealed(first_history());
     // A change of any form changes these: it then needs another version and must still read this one.
     let hash = "0c9b91d90edd481243bb16eeef6c164ad29f4411d996ceaa66a1b405f62034ab";
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (12, hash));
+    // What came to it since without another.
+    let (end, entries) = sealed(history());
+    let hash = "e47de3155bab419b05fcc062ed46adcb2b255b5224bd07d4ebc15260c1734757";
+    assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (15, hash));
 }
 
 #[test]

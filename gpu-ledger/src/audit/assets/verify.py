@@ -1143,9 +1143,9 @@ class Proof:
                 raise Bad("has another root than the witness")
             self.same = known[1] == self.size
 
-    def verdict(self, name):
+    def verdict(self):
         good = self.fault is None
-        faults = [] if good else [{"file": name, "seq": None, "what": self.fault}]
+        faults = [] if good else [{"file": ".", "seq": None, "what": self.fault}]
         page = {"format": "gpu-ledger-audit-verdict", "version": 1, "of": "proof", "bundle": None,
                 "integrity": {"verdict": "good" if good else "failed", "faults": faults, "faults_total": len(faults)},
                 "completeness": None, "freshness": None,
@@ -1242,7 +1242,7 @@ def verified(path, key=None, witness=None):
                 data = file.read(SMALL_MAX + 1)
         except OSError:
             pass
-        return Proof(data, key, witness).verdict(".")
+        return Proof(data, key, witness).verdict()
     return Verification(Folder(path), key, witness).verdict()
 
 

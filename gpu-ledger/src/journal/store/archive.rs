@@ -22,9 +22,9 @@ use crate::journal::entry::{ArgvPlace, Evidence};
 use crate::unit::WallUs;
 
 /// Name of the journal that is being made.
-const NEXT: &str = "ledger.db.next";
+pub(super) const NEXT: &str = "ledger.db.next";
 /// Name of the archive that is being made.
-const UNFINISHED: &str = "archive.new";
+pub(super) const UNFINISHED: &str = "archive.new";
 
 /// What was archived.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,6 +133,7 @@ impl Parts<'_> {
                 .to_owned(),
             // All: a row of the driver that comes back is booked however long ago that was.
             "INSERT INTO booked SELECT * FROM old.booked WHERE ?1 > 0".to_owned(),
+            "INSERT INTO erased SELECT * FROM old.erased WHERE ?1 > 0".to_owned(),
             "INSERT INTO segment SELECT * FROM old.segment WHERE last >= ?1 ORDER BY first"
                 .to_owned(),
         ];

@@ -36,6 +36,18 @@ BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a correction is a new ent
 CREATE TRIGGER closed_delete BEFORE DELETE ON closed
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only: see gpu-ledger journal archive'); END;
 
+CREATE TABLE erased(
+  -- Commitments whose texts were deleted because somebody asked for it: they are not kept again.
+  commitment  BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER erased_insert BEFORE INSERT ON erased
+  WHEN EXISTS (SELECT 1 FROM erased WHERE commitment = NEW.commitment)
+BEGIN SELECT RAISE(ABORT, 'what is erased is erased once'); END;
+CREATE TRIGGER erased_update BEFORE UPDATE ON erased
+BEGIN SELECT RAISE(ABORT, 'what is erased stays erased'); END;
+CREATE TRIGGER erased_delete BEFORE DELETE ON erased
+BEGIN SELECT RAISE(ABORT, 'what is erased stays erased'); END;
+
 CREATE VIEW signing_keys AS
 -- Which key signs checkpoints from when on.
 SELECT k.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1000 / 1e3, 'unixepoch') AS at, k.key, k.previous

@@ -88,7 +88,27 @@ impl Database {
         let none = Origin { journal: Vec::new(), base: 0, last: None };
         let mut database = Self { connection, path, origin: none };
         database.harden()?;
+        database.refuse_torn()?;
         Ok(database)
+    }
+
+    /// Refuses a file that ends within a page, whose rest SQLite takes for zeros. While there is a log, the log may have
+    /// that page whole: a power failure tears one, and the next writer puts it right.
+    fn refuse_torn(&self) -> Result<(), StoreError> {
+        let length = |path: &Path| std::fs::metadata(path).map(|found| found.len());
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        if length(Path::new(&log)).is_ok_and(|bytes| bytes > 0) {
+            return Ok(());
+        }
+        let page =
+            self.connection.pragma_query_value(None, "page_size", |row| row.get::<_, u64>(0));
+        let page = page.map_err(|cause| self.fail(cause))?;
+        match length(&self.path) {
+            Ok(bytes) if bytes.checked_rem(page) == Some(0) => Ok(()),
+            Ok(_) => Err(self.damaged("its file ends within a page")),
+            Err(cause) => Err(StoreError::Io { doing: "look at", path: self.path.clone(), cause }),
+        }
     }
 
     fn harden(&mut self) -> Result<(), StoreError> {
@@ -291,6 +311,14 @@ impl Database {
         let (state, text) = words.ok_or_else(|| self.damaged("kept arguments"))?;
         let argv = Argv { bytes: Bytes::from(bytes), true_length, state };
         Ok(Some(KeptArgv { commitment, mode, argv, text }))
+    }
+
+    /// Whether somebody had a text erased.
+    pub(super) fn is_erased(&self, commitment: Digest) -> Result<bool, StoreError> {
+        let fail = |cause| self.fail(cause);
+        let sql = "SELECT EXISTS (SELECT 1 FROM erased WHERE commitment = ?)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(fail)?;
+        statement.query_row(params![commitment.0], |row| row.get(0)).map_err(fail)
     }
 
     /// The settlement under a key, by two ways that no one damage hides together: the unique key, and

@@ -131,10 +131,12 @@ impl Entering<'_> {
         Ok(())
     }
 
-    /// What was kept first under a mode stays; another mode keeps its own beside it.
+    /// What was kept first under a mode stays; another mode keeps its own beside it. What somebody had erased is not
+    /// kept again.
     fn keep(&self, kept: &KeptArgv) -> Result<(), StoreError> {
         let KeptArgv { commitment, mode, argv, text } = kept;
-        if self.database.argv(kept.place())?.is_some() {
+        let is_kept = self.database.argv(kept.place())?.is_some();
+        if is_kept || self.database.is_erased(*commitment)? {
             return Ok(());
         }
         let columns = vec![

@@ -13,6 +13,7 @@ use super::side::{Acknowledged, Witness};
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
 use crate::coverage::Gap;
+use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
@@ -30,6 +31,16 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Whether a text is kept under a commitment, by whatever mode.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn has_text(&self, commitment: Digest) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM argv WHERE commitment = ?)";
+        let found = self.database.connection.query_row(sql, [commitment.0], |row| row.get(0));
+        found.map_err(|cause| self.database.fail(cause))
+    }
+
     /// Opens the journal of a directory.
     ///
     /// # Errors

@@ -323,8 +323,9 @@ mod tests {
         let broken = [one, two, three, four, "CREATE TABLE six(a INTEGER) STRICT; CREATE nonsense"];
         assert!(matches!(migrate(&mut database, &broken, 6), Err(StoreError::Database { .. })));
         assert_eq!(version(&database).unwrap(), 5);
+        database.connection.pragma_update(None, "user_version", 6).unwrap();
         let error = migrate(&mut database, &[], VERSION).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 5, known: 4, .. }), "{error}");
-        assert!(error.to_string().contains("schema version 5, this gpu-ledger knows 4"), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 6, known: 5, .. }), "{error}");
+        assert!(error.to_string().contains("schema version 6, this gpu-ledger knows 5"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The one writer.
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::database::{Database, OpenIdentity};
 use super::entering::Entering;
@@ -11,7 +11,6 @@ use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
 use crate::accounting::RowKey;
-use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
@@ -33,15 +32,15 @@ const WAL_BYTES_MAX: i64 = 64 << 20;
 /// The open journal. One at a time per directory; what it reports is on the disk.
 #[derive(Debug)]
 pub struct Store {
-    database: Database,
-    place: Place,
+    pub(super) database: Database,
+    pub(super) place: Place,
     key: CommitmentKey,
     witness: Witness,
     ballast: Ballast,
     warnings: Vec<Warning>,
     state: State,
     /// The error after which it is not known what is on the disk.
-    poison: Option<String>,
+    pub(super) poison: Option<String>,
     log_pages: u64,
     /// The files that are open here, as they were found.
     standing: Standing,
@@ -232,7 +231,7 @@ impl Store {
         self.append(drafts)
     }
 
-    fn refuse_poisoned(&self) -> Result<(), StoreError> {
+    pub(super) fn refuse_poisoned(&self) -> Result<(), StoreError> {
         match &self.poison {
             None => Ok(()),
             Some(cause) => {
@@ -277,13 +276,14 @@ impl Store {
 
     /// Writes the log into the database, where SQLite itself would pass an error over. That there is no
     /// room for it is none: the log has it all.
-    fn checkpoint(&mut self, how: &str) -> Result<(), StoreError> {
+    /// Whether it was done whole, and nobody's reading was in its way.
+    pub(super) fn checkpoint(&mut self, how: &str) -> Result<bool, StoreError> {
         self.log_pages = 0;
         let sql = format!("PRAGMA wal_checkpoint({how})");
-        match self.database.connection.query_row(&sql, [], |_| Ok(())) {
-            Ok(()) => Ok(()),
+        match self.database.connection.query_row(&sql, [], |row| row.get::<_, bool>(0)) {
+            Ok(is_busy) => Ok(!is_busy),
             Err(cause) => match self.database.fail(cause) {
-                StoreError::Full { .. } | StoreError::Busy { .. } => Ok(()),
+                StoreError::Full { .. } | StoreError::Busy { .. } => Ok(false),
                 error => Err(error),
             },
         }
@@ -329,38 +329,6 @@ impl Store {
         self.database.open_identities(&self.state.end)
     }
 
-    /// Deletes the texts of arguments, whatever mode kept them: overwritten in the database and gone from its log when this returns,
-    /// unless somebody reads at this moment. How many there were.
-    ///
-    /// # Errors
-    /// As [`Self::append`].
-    pub fn forget_argv(&mut self, commitments: &[Digest]) -> Result<usize, StoreError> {
-        self.refuse_poisoned()?;
-        let forgotten = self.forget(commitments).and_then(|count| {
-            self.checkpoint("TRUNCATE")?;
-            Ok(count)
-        });
-        if let Err(error) = &forgotten
-            && !error.can_be_retried()
-        {
-            self.poison = Some(error.to_string());
-        }
-        forgotten
-    }
-
-    fn forget(&self, commitments: &[Digest]) -> Result<usize, StoreError> {
-        let fail = |cause| self.database.fail(cause);
-        let transaction = begin(&self.database)?;
-        let mut count = 0_usize;
-        for commitment in commitments {
-            let sql = "DELETE FROM argv WHERE commitment = ?";
-            let deleted = transaction.execute(sql, params![commitment.0]).map_err(fail)?;
-            count = count.saturating_add(deleted);
-        }
-        transaction.commit().map_err(fail)?;
-        Ok(count)
-    }
-
     /// Closes it, so that the database stands in one file.
     ///
     /// # Errors
@@ -377,7 +345,7 @@ impl Store {
 }
 
 /// A write transaction. Nobody writes beside us: the lock says so, and the borrow within the process.
-fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
+pub(super) fn begin(database: &Database) -> Result<Transaction<'_>, StoreError> {
     Transaction::new_unchecked(&database.connection, TransactionBehavior::Immediate)
         .map_err(|cause| database.fail(cause))
 }

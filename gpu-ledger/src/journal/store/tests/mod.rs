@@ -26,6 +26,7 @@ mod append_only;
 mod archiving;
 mod beside;
 mod damage;
+mod erasing;
 mod killed;
 mod model;
 mod modes;

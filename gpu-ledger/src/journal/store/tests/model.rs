@@ -219,7 +219,7 @@ fn arguments_are_kept_beside_the_chain_and_can_be_forgotten_without_a_trace() {
         })
     };
     assert!(found(&folder));
-    assert_eq!(store.forget_argv(&[kept.commitment]).unwrap(), 1);
+    assert_eq!(store.forget_argv(&[kept.commitment]).unwrap().texts, 1);
     assert_eq!(store.argv(kept.place()).unwrap(), None);
     assert!(!found(&folder), "the text is still in a file");
     let report = check(&folder.dir()).unwrap();

@@ -77,7 +77,7 @@ fn what_is_kept_belongs_to_the_mode_of_its_entry_whichever_came_first() {
         assert_eq!((report.argv_kept, report.argv_redacted, report.argv_absent), (3, 2, 1));
         // Deleted are all of them.
         let commitment = leaking(1, &key, None, Full).argv.unwrap().commitment;
-        assert_eq!(store.forget_argv(&[commitment]).unwrap(), 3);
+        assert_eq!(store.forget_argv(&[commitment]).unwrap().texts, 3);
         let files = JournalFiles::open_beside_writer(&folder.dir()).unwrap();
         for seq in 1..=8 {
             assert_eq!(told(&files, seq), None);
