@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpu_ledger::bill::ledger::{Cut, Which};
-use gpu_ledger::bill::{Booked, By, Ledger, LineKey, Parts, bill};
+use gpu_ledger::bill::{By, Ledger, LineKey, Parts, bill};
 use gpu_ledger::journal::{Entry, Recovered};
 use gpu_ledger::unit::{GpuUuid, Span};
 use nvsim::random::Random;
@@ -110,10 +110,8 @@ fn not_free(cut: &Cut<'_>, gpu: &GpuUuid) -> Vec<Span> {
     let Some(books) = cut.books.iter().find(|books| books.gpu == *gpu) else {
         return vec![Span::new(0, u64::MAX).unwrap()];
     };
-    let settled = books.settlements.iter().filter_map(Booked::holding).map(|holding| holding.span);
-    let running = books.running.iter().map(|holding| holding.span);
-    let mut spans: Vec<Span> =
-        settled.chain(running).chain(books.uncovered.iter().copied()).collect();
+    let held = books.holdings().map(|holding| holding.span);
+    let mut spans: Vec<Span> = held.chain(books.uncovered.iter().copied()).collect();
     spans.sort_unstable_by_key(|span| (span.from_ms(), span.to_ms()));
     spans
 }

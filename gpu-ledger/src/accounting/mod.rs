@@ -113,7 +113,7 @@ pub struct Busy {
 }
 
 /// Where a busy range comes from, best first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BusySource {
     /// Version 2 sums of the row.
     StatsV2,

@@ -104,6 +104,9 @@ pub struct LineKey {
 }
 
 impl LineKey {
+    /// No line: of whoever is not on the bill.
+    pub(super) const NOWHERE: Self = Self { rank: u32::MAX, reason: None };
+
     /// The line of a reason.
     #[must_use]
     pub const fn nameless(reason: NamelessReason) -> Self {

@@ -1,25 +1,27 @@
-//! Interval algebra on the bill's millisecond grid: one sweep over sorted edges.
+//! Interval algebra on the bill's millisecond grid: one walk over beginnings and ends in their order.
 //!
 //! The sweep never looks at pairs. It keeps running clocks of what the GPU was at each moment (held
 //! by one, by several, not seen); what a holding or an account got is the difference of the clocks
 //! between its two edges, since it was itself among the holders all the while. So the cost is the sort,
-//! O(n log n), plus the size of the set of accounts wherever that set changes.
+//! O(n log n), plus the size of the set of accounts wherever that set changes. Of a holding no more than its
+//! beginning is kept until it begins, and the rest only while it lasts: a year has millions of them, and few at once.
 //!
 //! Every clock is a sum of disjoint stretches of one period, so none can pass 2⁶⁴ − 1 ms; sums
 //! saturate all the same, and a saturated one fails the closing check instead of being printed.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::statement::{Kind, Parts};
-use crate::unit::{Ms, Span};
+use crate::unit::{Ms, Pid, Span};
 
-/// One holding, with holder and account as small consecutive numbers.
+/// One holding, with its account as a small consecutive number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     /// When.
     pub(super) span: Span,
     /// By which process.
-    pub(super) holder: usize,
+    pub(super) holder: Pid,
     /// On whose account.
     pub(super) account: usize,
     /// On which line.
@@ -33,8 +35,6 @@ pub(super) struct Swept {
     pub(super) gpu: Clocks,
     /// Time covered and held by nobody.
     pub(super) free: u64,
-    /// Of each lane, what it got.
-    pub(super) lanes: Vec<Parts>,
     /// Of each account, what it got on each line.
     pub(super) accounts: Vec<AccountClocks>,
     /// How long each set of two or more accounts held the GPU at once.
@@ -154,13 +154,103 @@ impl Presence {
     }
 }
 
-/// What happens at a moment; of a lane, its place. Small, as sorting them is most of the work.
-#[derive(Clone, Copy)]
-enum Edge {
+/// What is walked over: see [`walk`].
+pub(super) trait Walk {
+    /// What is kept of a holding while it lasts.
+    type Holding;
+
+    /// Time passes up to there.
+    fn advance(&mut self, to: u64);
+
+    /// The holding at this place begins. Returns when it is over, within the period.
+    fn open(&mut self, place: usize) -> Option<(u64, Self::Holding)>;
+
+    /// It is over.
+    fn close(&mut self, holding: Self::Holding);
+
+    /// From here on it is not seen, or is again.
+    fn blind(&mut self, is_blind: bool);
+}
+
+/// A holding that lasts. The greatest is the one that is over first.
+struct Lasting<H> {
+    until: u64,
+    holding: H,
+}
+
+impl<H> PartialEq for Lasting<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.until == other.until
+    }
+}
+
+impl<H> Eq for Lasting<H> {}
+
+impl<H> PartialOrd for Lasting<H> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<H> Ord for Lasting<H> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.until.cmp(&self.until)
+    }
+}
+
+/// What happens next.
+enum Next {
+    Close,
+    Blind(bool),
     Open(usize),
-    Close(usize),
-    Blind,
-    Sighted,
+}
+
+/// Walks over holdings (each with its place) and over what was not seen, all clipped to the period.
+///
+/// What happens at one moment needs no order: no time passes in between, and no clipped span is empty, so none is
+/// over before it has begun.
+pub(super) fn walk<W: Walk>(
+    period: Span,
+    holdings: impl Iterator<Item = (usize, Span)>,
+    uncovered: &[Span],
+    walker: &mut W,
+) {
+    let within = |(place, span): (usize, Span)| Some((span.overlap(period)?.from_ms(), place));
+    let mut begins: Vec<(u64, usize)> = holdings.filter_map(within).collect();
+    begins.sort_unstable();
+    let mut blinds: Vec<(u64, bool)> = uncovered
+        .iter()
+        .filter_map(|span| span.overlap(period))
+        .flat_map(|span| [(span.from_ms(), true), (span.to_ms(), false)])
+        .collect();
+    blinds.sort_unstable_by_key(|(at, _)| *at);
+    let (mut begins, mut blinds) = (begins.into_iter().peekable(), blinds.into_iter().peekable());
+    let mut lasting: BinaryHeap<Lasting<W::Holding>> = BinaryHeap::new();
+    loop {
+        let close = lasting.peek().map(|first| (first.until, Next::Close));
+        let blind = blinds.peek().map(|(at, is_blind)| (*at, Next::Blind(*is_blind)));
+        let open = begins.peek().map(|(at, place)| (*at, Next::Open(*place)));
+        let all = [close, blind, open].into_iter().flatten();
+        let Some((at, next)) = all.min_by_key(|(at, _)| *at) else { break };
+        walker.advance(at);
+        match next {
+            Next::Close => {
+                if let Some(over) = lasting.pop() {
+                    walker.close(over.holding);
+                }
+            }
+            Next::Blind(is_blind) => {
+                walker.blind(is_blind);
+                blinds.next();
+            }
+            Next::Open(place) => {
+                let opened = walker.open(place);
+                lasting.extend(opened.map(|(until, holding)| Lasting { until, holding }));
+                begins.next();
+            }
+        }
+    }
+    walker.advance(period.to_ms());
 }
 
 /// How much of a period lies in any of these spans.
@@ -176,40 +266,31 @@ pub(super) fn union(period: Span, spans: impl Iterator<Item = Span>) -> Ms {
     Ms(sum)
 }
 
-/// Sweeps `lanes` and `uncovered`, each clipped to `period`.
+/// Sweeps the lanes at places below `count`, and `uncovered`, each clipped to `period`. `each` gets what every lane
+/// got that meets the period, with its overlap.
 pub(super) fn sweep(
     period: Span,
-    lanes: &[Lane],
+    count: usize,
+    lane: impl Fn(usize) -> Option<Lane>,
     uncovered: &[Span],
-    holders: usize,
     accounts: usize,
+    each: impl FnMut(usize, Lane, Parts),
 ) -> Swept {
-    let mut edges =
-        Vec::with_capacity(lanes.len().saturating_add(uncovered.len()).saturating_mul(2));
-    for (index, lane) in lanes.iter().enumerate() {
-        if let Some(span) = lane.span.overlap(period) {
-            edges.push((span.from_ms(), Edge::Open(index)));
-            edges.push((span.to_ms(), Edge::Close(index)));
-        }
+    let spans = (0..count).filter_map(|place| Some((place, lane(place)?.span)));
+    let mut sweep = Sweep::new(period, &lane, each, accounts);
+    walk(period, spans, uncovered, &mut sweep);
+    Swept {
+        gpu: sweep.gpu,
+        free: sweep.free,
+        accounts: sweep.accounts,
+        shared_between: sweep.shared_between,
     }
-    for span in uncovered.iter().filter_map(|span| span.overlap(period)) {
-        edges.push((span.from_ms(), Edge::Blind));
-        edges.push((span.to_ms(), Edge::Sighted));
-    }
-    // Edges of one moment need no order among themselves: no time passes between them, and no
-    // clipped span is empty, so none closes before it has opened.
-    edges.sort_unstable_by_key(|(at, _)| *at);
-
-    let mut sweep = Sweep::new(period, lanes.len(), holders, accounts);
-    for (at, edge) in edges {
-        sweep.advance(at);
-        sweep.apply(edge, lanes);
-    }
-    sweep.advance(period.to_ms());
-    sweep.finish()
 }
 
-struct Sweep {
+struct Sweep<'l, L, E> {
+    period: Span,
+    lane: &'l L,
+    each: E,
     at: u64,
     blind: u32,
     free: u64,
@@ -217,10 +298,8 @@ struct Sweep {
     gpu: Clocks,
     /// Clocks that count accounts.
     accounts_clock: Clocks,
-    holders_now: usize,
-    holders: Vec<u32>,
-    lanes_since: Vec<Clocks>,
-    lanes: Vec<Parts>,
+    /// The processes that hold the GPU now, each with how many spans of it last.
+    holders: BTreeMap<Pid, u32>,
     accounts: Vec<AccountClocks>,
     /// The accounts present now, in ascending order.
     present: Vec<usize>,
@@ -229,91 +308,30 @@ struct Sweep {
     shared_between: BTreeMap<Vec<usize>, u64>,
 }
 
-impl Sweep {
-    fn new(period: Span, lanes: usize, holders: usize, accounts: usize) -> Self {
+/// A lane while it lasts.
+struct Held {
+    place: usize,
+    lane: Lane,
+    /// The GPU's clocks when it began.
+    since: Clocks,
+}
+
+impl<'l, L, E> Sweep<'l, L, E> {
+    fn new(period: Span, lane: &'l L, each: E, accounts: usize) -> Self {
         Self {
+            period,
+            lane,
+            each,
             at: period.from_ms(),
             blind: 0,
             free: 0,
             gpu: Clocks::default(),
             accounts_clock: Clocks::default(),
-            holders_now: 0,
-            holders: vec![0; holders],
-            lanes_since: vec![Clocks::default(); lanes],
-            lanes: vec![Parts::NONE; lanes],
+            holders: BTreeMap::new(),
             accounts: vec![AccountClocks::default(); accounts],
             present: Vec::new(),
             present_since: 0,
             shared_between: BTreeMap::new(),
-        }
-    }
-
-    fn advance(&mut self, to: u64) {
-        let ms = to.saturating_sub(self.at);
-        if ms == 0 {
-            return;
-        }
-        self.at = to;
-        let seen = self.blind == 0;
-        self.gpu.add(self.holders_now, seen, ms);
-        self.accounts_clock.add(self.present.len(), seen, ms);
-        if self.holders_now == 0 && seen {
-            self.free = self.free.saturating_add(ms);
-        }
-    }
-
-    fn apply(&mut self, edge: Edge, lanes: &[Lane]) {
-        match edge {
-            Edge::Blind => self.blind = self.blind.saturating_add(1),
-            Edge::Sighted => self.blind = self.blind.saturating_sub(1),
-            Edge::Open(index) => lanes.get(index).map_or((), |lane| self.open(index, *lane)),
-            Edge::Close(index) => lanes.get(index).map_or((), |lane| self.close(index, *lane)),
-        }
-    }
-
-    fn open(&mut self, index: usize, lane: Lane) {
-        if let Some(since) = self.lanes_since.get_mut(index) {
-            *since = self.gpu;
-        }
-        if let Some(spans) = self.holders.get_mut(lane.holder) {
-            *spans = spans.saturating_add(1);
-            if *spans == 1 {
-                self.holders_now = self.holders_now.saturating_add(1);
-            }
-        }
-        let now = self.accounts_clock;
-        let Some(account) = self.accounts.get_mut(lane.account) else { return };
-        account.line(lane.kind).enter(now);
-        if lane.kind.accrues() {
-            account.settled_or_open.enter(now);
-        }
-        if account.any.enter(now) {
-            self.note_shared();
-            let place = self.present.partition_point(|present| *present < lane.account);
-            self.present.insert(place, lane.account);
-        }
-    }
-
-    fn close(&mut self, index: usize, lane: Lane) {
-        if let (Some(since), Some(parts)) = (self.lanes_since.get(index), self.lanes.get_mut(index))
-        {
-            *parts = self.gpu.since(*since).parts();
-        }
-        if let Some(spans) = self.holders.get_mut(lane.holder) {
-            *spans = spans.saturating_sub(1);
-            if *spans == 0 {
-                self.holders_now = self.holders_now.saturating_sub(1);
-            }
-        }
-        let now = self.accounts_clock;
-        let Some(account) = self.accounts.get_mut(lane.account) else { return };
-        account.line(lane.kind).leave(now);
-        if lane.kind.accrues() {
-            account.settled_or_open.leave(now);
-        }
-        if account.any.leave(now) {
-            self.note_shared();
-            self.present.retain(|present| *present != lane.account);
         }
     }
 
@@ -326,14 +344,67 @@ impl Sweep {
             *sum = sum.saturating_add(ms);
         }
     }
+}
 
-    fn finish(self) -> Swept {
-        Swept {
-            gpu: self.gpu,
-            free: self.free,
-            lanes: self.lanes,
-            accounts: self.accounts,
-            shared_between: self.shared_between,
+impl<L: Fn(usize) -> Option<Lane>, E: FnMut(usize, Lane, Parts)> Walk for Sweep<'_, L, E> {
+    type Holding = Held;
+
+    fn advance(&mut self, to: u64) {
+        let ms = to.saturating_sub(self.at);
+        if ms == 0 {
+            return;
+        }
+        self.at = to;
+        let seen = self.blind == 0;
+        self.gpu.add(self.holders.len(), seen, ms);
+        self.accounts_clock.add(self.present.len(), seen, ms);
+        if self.holders.is_empty() && seen {
+            self.free = self.free.saturating_add(ms);
+        }
+    }
+
+    fn blind(&mut self, is_blind: bool) {
+        self.blind =
+            if is_blind { self.blind.saturating_add(1) } else { self.blind.saturating_sub(1) };
+    }
+
+    fn open(&mut self, place: usize) -> Option<(u64, Held)> {
+        let lane = (self.lane)(place)?;
+        let until = lane.span.overlap(self.period)?.to_ms();
+        let spans = self.holders.entry(lane.holder).or_insert(0);
+        *spans = spans.saturating_add(1);
+        let now = self.accounts_clock;
+        if let Some(account) = self.accounts.get_mut(lane.account) {
+            account.line(lane.kind).enter(now);
+            if lane.kind.accrues() {
+                account.settled_or_open.enter(now);
+            }
+            if account.any.enter(now) {
+                self.note_shared();
+                let place = self.present.partition_point(|present| *present < lane.account);
+                self.present.insert(place, lane.account);
+            }
+        }
+        Some((until, Held { place, lane, since: self.gpu }))
+    }
+
+    fn close(&mut self, Held { place, lane, since }: Held) {
+        (self.each)(place, lane, self.gpu.since(since).parts());
+        if let Some(spans) = self.holders.get_mut(&lane.holder) {
+            *spans = spans.saturating_sub(1);
+            if *spans == 0 {
+                self.holders.remove(&lane.holder);
+            }
+        }
+        let now = self.accounts_clock;
+        let Some(account) = self.accounts.get_mut(lane.account) else { return };
+        account.line(lane.kind).leave(now);
+        if lane.kind.accrues() {
+            account.settled_or_open.leave(now);
+        }
+        if account.any.leave(now) {
+            self.note_shared();
+            self.present.retain(|present| *present != lane.account);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 
-use super::{BillError, Holding, Kind, Parts, Statement, statement};
+use super::statement::stated;
+use super::{BillError, Holding, Kind, Parts, Statement};
 use crate::clock::{BootPlace, Timeline};
 use crate::settlement::{Account, Balance, Settlement};
 use crate::unit::{GpuUuid, Ms, Pid, Span, WallUs};
@@ -59,6 +60,14 @@ impl<A> Booked<A> {
         match self {
             Self::Placed(holding) => Some(holding),
             Self::Disputed { likely, .. } => likely.as_ref(),
+            Self::NoStartTime { .. } => None,
+        }
+    }
+
+    fn into_holding(self) -> Option<Holding<A>> {
+        match self {
+            Self::Placed(holding) => Some(holding),
+            Self::Disputed { likely, .. } => likely,
             Self::NoStartTime { .. } => None,
         }
     }
@@ -180,26 +189,55 @@ pub fn booked<A: Clone>(settlement: &Settlement, account: A, timeline: Timeline)
     Placing::of(settlement, timeline).booked(account)
 }
 
+/// The settlements of one GPU, in an order of their own: a list of them, or what makes each when it is asked for.
+pub trait Settlements<A>: Sync {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The one at a place; `None` past the last.
+    fn booked(&self, place: usize) -> Option<Booked<A>>;
+}
+
+impl<A: Clone + Sync> Settlements<A> for Vec<Booked<A>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn booked(&self, place: usize) -> Option<Booked<A>> {
+        self.get(place).cloned()
+    }
+}
+
 /// All that is known of one GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GpuBooks<A = Account> {
+pub struct GpuBooks<A = Account, S = Vec<Booked<A>>> {
     /// Which.
     pub gpu: GpuUuid,
     /// Its settlements.
-    pub settlements: Vec<Booked<A>>,
+    pub settlements: S,
     /// What runs: open rows with what they have accrued, and holders without a driver row.
     pub running: Vec<Holding<A>>,
     /// When its holders could not be seen.
     pub uncovered: Vec<Span>,
 }
 
-impl<A: Clone> GpuBooks<A> {
-    /// Everything that has an interval: settlements first, in the order of `settlements`, then
-    /// what runs. The holdings of [`GpuLine::statement`] stand in this order.
-    #[must_use]
-    pub fn holdings(&self) -> Vec<Holding<A>> {
-        let settled = self.settlements.iter().filter_map(Booked::holding);
-        settled.chain(&self.running).cloned().collect()
+impl<A: Clone, S: Settlements<A>> GpuBooks<A, S> {
+    /// How many places there are: of settlements first, then of what runs.
+    pub(super) fn len(&self) -> usize {
+        self.settlements.count().saturating_add(self.running.len())
+    }
+
+    /// What has an interval at this place.
+    pub(super) fn holding(&self, place: usize) -> Option<Holding<A>> {
+        match place.checked_sub(self.settlements.count()) {
+            None => self.settlements.booked(place)?.into_holding(),
+            Some(place) => self.running.get(place).cloned(),
+        }
+    }
+
+    /// Everything that has an interval: settlements first, in the order of `settlements`, then what runs.
+    pub fn holdings(&self) -> impl Iterator<Item = Holding<A>> {
+        (0..self.len()).filter_map(|place| self.holding(place))
     }
 }
 
@@ -210,7 +248,8 @@ pub struct GpuLine<A = Account> {
     pub gpu: GpuUuid,
     /// Its statement.
     pub statement: Statement<A>,
-    /// What each settlement got of the period, in the order given; `None` of one without an interval.
+    /// What each settlement got of the period, in the order given; `None` of one without an interval. Empty where
+    /// nobody asked.
     pub settlements: Vec<Option<Parts>>,
     /// What each running holding got, in the order given.
     pub running: Vec<Parts>,
@@ -319,14 +358,26 @@ impl<A> Bill<A> {
 /// # Errors
 /// Those of [`statement()`]; [`BillError::Lines`] where the lines of accounts, reasons and disputes
 /// together are not all settlements, each once; [`BillError::Overflow`] past 2⁶⁴ − 1 ms.
-pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, BillError> {
+pub fn bill<A: Line, S: Settlements<A>>(
+    period: Span,
+    gpus: &[GpuBooks<A, S>],
+) -> Result<Bill<A>, BillError> {
+    bill_with(period, gpus, true)
+}
+
+/// As [`bill()`]. `keeps_parts`: what each settlement got is asked for, which takes memory of each.
+pub(super) fn bill_with<A: Line, S: Settlements<A>>(
+    period: Span,
+    gpus: &[GpuBooks<A, S>],
+    keeps_parts: bool,
+) -> Result<Bill<A>, BillError> {
     let mut draft = Draft::new();
     let mut gpu_lines = Vec::with_capacity(gpus.len());
-    for (books, line) in gpus.iter().zip(every_gpu(period, gpus)) {
+    for (books, line) in gpus.iter().zip(every_gpu(period, gpus, keeps_parts)) {
         let line = line?;
         draft.add_unions(&books.gpu, &line.statement)?;
-        for booked in &books.settlements {
-            draft.add(period, &books.gpu, booked)?;
+        for booked in all_of(&books.settlements) {
+            draft.add(period, &books.gpu, &booked)?;
         }
         gpu_lines.push(line);
     }
@@ -336,22 +387,31 @@ pub fn bill<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Result<Bill<A>, Bill
     Ok(bill)
 }
 
+fn all_of<A, S: Settlements<A>>(settlements: &S) -> impl Iterator<Item = Booked<A>> {
+    (0..settlements.count()).filter_map(|place| settlements.booked(place))
+}
+
 /// Fewer settlements than this are added up faster than a thread begins.
 const PARALLEL_SETTLEMENTS_MIN: usize = if cfg!(test) { 16 } else { 20_000 };
 
 /// The line of every GPU, in the order given: each is made of its own books alone, so on every processor.
-fn every_gpu<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Vec<Result<GpuLine<A>, BillError>> {
+fn every_gpu<A: Line, S: Settlements<A>>(
+    period: Span,
+    gpus: &[GpuBooks<A, S>],
+    keeps_parts: bool,
+) -> Vec<Result<GpuLine<A>, BillError>> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(gpus.len());
-    let settlements: usize = gpus.iter().map(|books| books.settlements.len()).sum();
+    let settlements: usize = gpus.iter().map(|books| books.settlements.count()).sum();
+    let line = |books| gpu_line(period, books, keeps_parts);
     if threads < 2 || settlements < PARALLEL_SETTLEMENTS_MIN {
-        return gpus.iter().map(|books| gpu_line(period, books)).collect();
+        return gpus.iter().map(line).collect();
     }
     std::thread::scope(|scope| {
         let began: Vec<_> = (0..threads)
             .map(|first| {
                 let mine = gpus.iter().skip(first).step_by(threads);
-                scope.spawn(move || mine.map(|books| gpu_line(period, books)).collect::<Vec<_>>())
+                scope.spawn(move || mine.map(line).collect::<Vec<_>>())
             })
             .collect();
         let mut made: Vec<_> = began
@@ -366,16 +426,33 @@ fn every_gpu<A: Line>(period: Span, gpus: &[GpuBooks<A>]) -> Vec<Result<GpuLine<
     })
 }
 
-fn gpu_line<A: Line>(period: Span, books: &GpuBooks<A>) -> Result<GpuLine<A>, BillError> {
-    let statement = statement(period, &books.holdings(), &books.uncovered)?;
-    let mut parts = statement.holdings.iter().copied();
-    let settlements: Vec<Option<Parts>> = books
-        .settlements
-        .iter()
-        .map(|booked| booked.holding().and_then(|_| parts.next()))
-        .collect();
-    let running = parts.collect();
-    let billed = billed(period, books, &settlements);
+fn gpu_line<A: Line, S: Settlements<A>>(
+    period: Span,
+    books: &GpuBooks<A, S>,
+    keeps_parts: bool,
+) -> Result<GpuLine<A>, BillError> {
+    let count = books.settlements.count();
+    let none = |booked: Booked<A>| booked.holding().map(|_| Parts::NONE);
+    let mut settlements: Vec<Option<Parts>> =
+        if keeps_parts { all_of(&books.settlements).map(none).collect() } else { Vec::new() };
+    let mut running = vec![Parts::NONE; books.running.len()];
+    let mut billed = billed(period, &books.settlements);
+    let mut each = |place: usize, parts: Parts| {
+        let Some(place) = place.checked_sub(count) else {
+            if let Some(of) = settlements.get_mut(place) {
+                *of = Some(parts);
+            }
+            if matches!(books.settlements.booked(place), Some(Booked::Placed(_))) {
+                billed.held_ms = billed.held_ms.saturating_add(parts.held().0.into());
+            }
+            return;
+        };
+        if let Some(of) = running.get_mut(place) {
+            *of = parts;
+        }
+    };
+    let holding = |place| books.holding(place);
+    let statement = stated(period, books.len(), holding, &books.uncovered, &mut each)?;
     Ok(GpuLine { gpu: books.gpu.clone(), statement, settlements, running, billed })
 }
 
@@ -390,16 +467,14 @@ pub(super) const fn within(at_ms: u64, period: Span) -> bool {
     period.from_ms() <= at_ms && at_ms < period.to_ms()
 }
 
-/// The GPU's own sum, from what its statement gave each settlement.
-fn billed<A>(period: Span, books: &GpuBooks<A>, settlements: &[Option<Parts>]) -> Balance {
+/// The GPU's own sum, but for the milliseconds of what has its place on the clock: those its statement gives.
+fn billed<A, S: Settlements<A>>(period: Span, settlements: &S) -> Balance {
     let mut sum = Balance::default();
-    for (booked, parts) in books.settlements.iter().zip(settlements) {
+    for booked in all_of(settlements) {
         let (counts, ms) = match booked {
-            Booked::Placed(holding) => {
-                (meets(holding.span, period), parts.map_or(Ms::ZERO, Parts::held))
-            }
+            Booked::Placed(holding) => (meets(holding.span, period), Ms::ZERO),
             Booked::Disputed { raw, at_ms, .. } | Booked::NoStartTime { raw, at_ms } => {
-                (within(*at_ms, period), *raw)
+                (within(at_ms, period), raw)
             }
         };
         if counts {

@@ -40,8 +40,8 @@ pub use chosen::chosen_gpus;
 pub use ledger::Ledger;
 pub use line::{LOGGED_ACCOUNTS_MAX, LOGGED_NAMES_MAX, Named, Totals, journal_line, logged_line};
 pub use lines::{
-    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, StartPlace,
-    UnattributedLine, bill, booked, dispute_of,
+    AccountLine, Bill, Booked, DisputedLine, GpuBooks, GpuLine, Line, Placing, Settlements,
+    StartPlace, UnattributedLine, bill, booked, dispute_of,
 };
 pub use share::{Divided, SharePolicy, divide};
 pub use shown::Shown;

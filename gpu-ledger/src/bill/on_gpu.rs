@@ -3,18 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use super::intervals::{Walk, walk};
+use super::lines::Settlements;
 use super::{Bill, GpuBooks, Holding, Kind, LineKey, Parts};
 use crate::unit::{Ms, Pid, Span};
 
 /// Splits the union of each kind of holding on every GPU's line by how many processes held the GPU.
-pub(super) fn split_by_process(bill: &mut Bill<LineKey>, books: &[GpuBooks<LineKey>]) {
+pub(super) fn split_by_process<S: Settlements<LineKey>>(
+    bill: &mut Bill<LineKey>,
+    books: &[GpuBooks<LineKey, S>],
+) {
     let mut lines: BTreeMap<LineKey, Unions> = BTreeMap::new();
     for of_gpu in books {
-        let holdings = of_gpu.holdings();
         // Whoever has an identity stands on the line of the GPU.
-        let line = holdings.iter().map(|one| one.account).find(|line| line.reason.is_none());
+        let line = of_gpu.holdings().map(|one| one.account).find(|line| line.reason.is_none());
         if let Some(line) = line {
-            let unions = unions(bill.period, &holdings, &of_gpu.uncovered);
+            let unions = unions(bill.period, of_gpu);
             lines.entry(line).or_insert(Unions::NONE).add(unions);
         }
     }
@@ -30,8 +34,11 @@ pub(super) fn split_by_process(bill: &mut Bill<LineKey>, books: &[GpuBooks<LineK
 
 /// How long each of settled time, and of what open rows would add to it by settling, no other process held
 /// the GPU.
-pub(super) fn by_process(period: Span, books: &GpuBooks<LineKey>) -> (Ms, Ms) {
-    let unions = unions(period, &books.holdings(), &books.uncovered);
+pub(super) fn by_process<S: Settlements<LineKey>>(
+    period: Span,
+    books: &GpuBooks<LineKey, S>,
+) -> (Ms, Ms) {
+    let unions = unions(period, books);
     let open = unions.settled_or_open.alone.0.saturating_sub(unions.settled.alone.0);
     (unions.settled.alone, Ms(open))
 }
@@ -66,18 +73,12 @@ impl Unions {
     }
 }
 
-/// An edge: what is open from there on, or no more.
-#[derive(Clone, Copy)]
-enum Edge<'a> {
-    Open(&'a Holding<LineKey>),
-    Close(&'a Holding<LineKey>),
-    Blind,
-    Sighted,
-}
-
 /// How many hold the GPU at a moment, and in which way.
-#[derive(Default)]
-struct Now {
+struct Now<'b, S> {
+    period: Span,
+    books: &'b GpuBooks<LineKey, S>,
+    at: u64,
+    unions: Unions,
     processes: BTreeMap<Pid, u64>,
     settled: u64,
     open: u64,
@@ -85,31 +86,65 @@ struct Now {
     blind: u64,
 }
 
-fn unions(period: Span, holdings: &[Holding<LineKey>], uncovered: &[Span]) -> Unions {
-    let mut edges: Vec<(u64, Edge<'_>)> = Vec::new();
-    for holding in holdings {
-        if let Some(span) = holding.span.overlap(period) {
-            edges.push((span.from_ms(), Edge::Open(holding)));
-            edges.push((span.to_ms(), Edge::Close(holding)));
-        }
-    }
-    for span in uncovered.iter().filter_map(|span| span.overlap(period)) {
-        edges.push((span.from_ms(), Edge::Blind));
-        edges.push((span.to_ms(), Edge::Sighted));
-    }
-    edges.sort_by_key(|(at, _)| *at);
-    let (mut now, mut unions, mut last) = (Now::default(), Unions::NONE, period.from_ms());
-    for (at, edge) in edges {
-        now.pass(Ms(at.saturating_sub(last)), &mut unions);
-        last = at;
-        now.take(edge);
-    }
-    unions
+fn unions<S: Settlements<LineKey>>(period: Span, books: &GpuBooks<LineKey, S>) -> Unions {
+    let mut now = Now {
+        period,
+        books,
+        at: period.from_ms(),
+        unions: Unions::NONE,
+        processes: BTreeMap::new(),
+        settled: 0,
+        open: 0,
+        rowless: 0,
+        blind: 0,
+    };
+    let spans = (0..books.len()).filter_map(|place| Some((place, books.holding(place)?.span)));
+    walk(period, spans, &books.uncovered, &mut now);
+    now.unions
 }
 
-impl Now {
+impl<S: Settlements<LineKey>> Walk for Now<'_, S> {
+    type Holding = Holding<LineKey>;
+
+    fn advance(&mut self, to: u64) {
+        let ms = Ms(to.saturating_sub(self.at));
+        self.at = to;
+        self.pass(ms);
+    }
+
+    fn blind(&mut self, is_blind: bool) {
+        self.blind =
+            if is_blind { self.blind.saturating_add(1) } else { self.blind.saturating_sub(1) };
+    }
+
+    fn open(&mut self, place: usize) -> Option<(u64, Holding<LineKey>)> {
+        let holding = self.books.holding(place)?;
+        let until = holding.span.overlap(self.period)?.to_ms();
+        let count = self.processes.entry(holding.pid).or_default();
+        *count = count.saturating_add(1);
+        if let Some(count) = self.of(&holding) {
+            *count = count.saturating_add(1);
+        }
+        Some((until, holding))
+    }
+
+    fn close(&mut self, holding: Holding<LineKey>) {
+        if let Some(count) = self.processes.get_mut(&holding.pid) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.processes.remove(&holding.pid);
+            }
+        }
+        if let Some(count) = self.of(&holding) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+impl<S> Now<'_, S> {
     /// Time passes as it is.
-    fn pass(&self, ms: Ms, unions: &mut Unions) {
+    fn pass(&mut self, ms: Ms) {
+        let mut unions = self.unions;
         let add = |parts: &mut Parts| {
             let part = match (self.processes.len(), self.blind) {
                 (2.., _) => &mut parts.shared,
@@ -130,31 +165,7 @@ impl Now {
         if self.rowless > 0 {
             add(&mut unions.no_driver_row);
         }
-    }
-
-    fn take(&mut self, edge: Edge<'_>) {
-        match edge {
-            Edge::Blind => self.blind = self.blind.saturating_add(1),
-            Edge::Sighted => self.blind = self.blind.saturating_sub(1),
-            Edge::Open(holding) => {
-                let count = self.processes.entry(holding.pid).or_default();
-                *count = count.saturating_add(1);
-                if let Some(count) = self.of(holding) {
-                    *count = count.saturating_add(1);
-                }
-            }
-            Edge::Close(holding) => {
-                if let Some(count) = self.processes.get_mut(&holding.pid) {
-                    *count = count.saturating_sub(1);
-                    if *count == 0 {
-                        self.processes.remove(&holding.pid);
-                    }
-                }
-                if let Some(count) = self.of(holding) {
-                    *count = count.saturating_sub(1);
-                }
-            }
-        }
+        self.unions = unions;
     }
 
     /// Where a holding counts, beside being a process: nowhere without an identity, or in dispute.

@@ -19,7 +19,7 @@ use crate::clock::{BootPlace, Timeline};
 use crate::unit::{BootNs, Ms, Pid, Span};
 use crate::unknown::{Observed, UnknownReason};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// On which line a holding stands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -118,7 +118,7 @@ pub struct Statement<A> {
     pub free: Ms,
     /// Not seen, fewer than two known holders.
     pub uncovered: Ms,
-    /// Of each holding given, in the order given, what it got.
+    /// Of each holding given, in the order given, what it got. Empty on a bill, where it stands beside them.
     pub holdings: Vec<Parts>,
     /// Of each account, in ascending order.
     pub accounts: Vec<AccountStatement<A>>,
@@ -140,19 +140,57 @@ pub fn statement<A: Ord + Clone>(
     holdings: &[Holding<A>],
     uncovered: &[Span],
 ) -> Result<Statement<A>, BillError> {
-    let pids = ascending(holdings.iter().map(|holding| holding.pid));
-    let accounts = ascending(holdings.iter().map(|holding| &holding.account));
-    let lanes: Vec<Lane> = holdings
-        .iter()
-        .map(|holding| Lane {
-            span: holding.span,
-            holder: place(&pids, &holding.pid),
-            account: place(&accounts, &&holding.account),
-            kind: holding.kind,
-        })
-        .collect();
-    let swept = sweep(period, &lanes, uncovered, pids.len(), accounts.len());
+    let mut all = vec![Parts::NONE; holdings.len()];
+    let mut each = |place: usize, parts| {
+        if let Some(got) = all.get_mut(place) {
+            *got = parts;
+        }
+    };
+    let holding = |place: usize| holdings.get(place).cloned();
+    let statement = stated(period, holdings.len(), holding, uncovered, &mut each)?;
+    Ok(Statement { holdings: all, ..statement })
+}
 
+/// As [`statement()`], of the holdings at places below `count`. `each` gets what every one of them got that meets
+/// the period.
+pub(super) fn stated<A: Ord + Clone>(
+    period: Span,
+    count: usize,
+    holding: impl Fn(usize) -> Option<Holding<A>>,
+    uncovered: &[Span],
+    each: &mut dyn FnMut(usize, Parts),
+) -> Result<Statement<A>, BillError> {
+    let mut accounts: BTreeSet<A> = BTreeSet::new();
+    for holding in (0..count).filter_map(&holding) {
+        if !accounts.contains(&holding.account) {
+            accounts.insert(holding.account);
+        }
+    }
+    let accounts: Vec<A> = accounts.into_iter().collect();
+    let lane = |place: usize| {
+        let Holding { span, pid, account, kind } = holding(place)?;
+        let account = accounts.binary_search(&account).ok()?;
+        Some(Lane { span, holder: pid, account, kind })
+    };
+    // The closing check of each, on figures that the sweep did not use.
+    let mut unclosed = None;
+    let swept = sweep(
+        period,
+        count,
+        lane,
+        uncovered,
+        accounts.len(),
+        |place, Lane { span, holder, .. }, parts| {
+            let overlap = span.overlap(period).map_or(Ms::ZERO, Span::length);
+            if parts.held() != overlap {
+                unclosed = Some(BillError::Holding { pid: holder, span, overlap, parts });
+            }
+            each(place, parts);
+        },
+    );
+    if let Some(error) = unclosed {
+        return Err(error);
+    }
     let by_account = accounts
         .iter()
         .zip(&swept.accounts)
@@ -166,7 +204,7 @@ pub fn statement<A: Ord + Clone>(
         })
         .collect();
     let shared_between = swept.shared_between.into_iter().map(|(set, ms)| {
-        let set = set.into_iter().filter_map(|index| accounts.get(index).copied().cloned());
+        let set = set.into_iter().filter_map(|index| accounts.get(index).cloned());
         (set.collect(), Ms(ms))
     });
     let statement = Statement {
@@ -175,16 +213,16 @@ pub fn statement<A: Ord + Clone>(
         shared: Ms(swept.gpu.shared),
         free: Ms(swept.free),
         uncovered: Ms(swept.gpu.uncovered),
-        holdings: swept.lanes,
+        holdings: Vec::new(),
         accounts: by_account,
         shared_between: shared_between.collect(),
     };
-    close(&statement, holdings)?;
+    close(&statement)?;
     Ok(statement)
 }
 
 /// The closing check, on figures that the sweep did not use to make one another.
-fn close<A>(statement: &Statement<A>, holdings: &[Holding<A>]) -> Result<(), BillError> {
+fn close<A>(statement: &Statement<A>) -> Result<(), BillError> {
     let Statement { period, alone, shared, free, uncovered, .. } = *statement;
     let sum = [shared, free, uncovered]
         .into_iter()
@@ -192,13 +230,6 @@ fn close<A>(statement: &Statement<A>, holdings: &[Holding<A>]) -> Result<(), Bil
         .filter(|sum| *sum == period.length());
     if sum.is_none() {
         return Err(BillError::Statement { period, alone, shared, free, uncovered });
-    }
-    for (holding, parts) in holdings.iter().zip(&statement.holdings) {
-        let overlap = holding.span.overlap(period).map_or(Ms::ZERO, Span::length);
-        if parts.held() != overlap {
-            let (pid, parts) = (holding.pid, *parts);
-            return Err(BillError::Holding { pid, span: holding.span, overlap, parts });
-        }
     }
     Ok(())
 }
@@ -245,19 +276,5 @@ pub fn accrued(started: Option<BootPlace>, now: BootNs, timeline: Timeline) -> O
     match start.filter(|start| *start <= now) {
         Some(start) => Observed::Known(timeline.span(start, now)),
         None => Observed::Unknown(UnknownReason::ClockStep),
-    }
-}
-
-fn ascending<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut values: Vec<T> = values.collect();
-    values.sort_unstable();
-    values.dedup();
-    values
-}
-
-/// The number of a value in the list that was made from all of them.
-fn place<T: Ord>(values: &[T], value: &T) -> usize {
-    match values.binary_search(value) {
-        Ok(index) | Err(index) => index,
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::{Source, TakeWhy, Why};
 use crate::bill::BillError;
 use crate::bill::ledger::Ledger;
-use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree};
+use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree as Root};
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, archives_in};
+use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, Tree, archives_of};
 use crate::unit::{Span, WallUs};
 
 /// The journal of one state directory.
@@ -39,19 +39,7 @@ impl JournalFiles {
     }
 
     fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
-        let mut archives = Vec::new();
-        let mut missing = journal.base();
-        let candidates = if missing > 0 { archives_in(dir)? } else { Vec::new() };
-        // Backwards from the journal: each must end where the next begins.
-        while let Some(found) = candidates.iter().find(|one| missing > 0 && one.last == missing) {
-            let archive = Reader::open_file(&found.path)?;
-            if archive.journal() != journal.journal() || archive.base() >= missing {
-                break;
-            }
-            missing = archive.base();
-            archives.push(archive);
-        }
-        archives.reverse();
+        let (archives, missing) = archives_of(dir.path(), journal.journal(), journal.base())?;
         Ok(Self { journal, archives, missing, witnessed: None })
     }
 
@@ -96,20 +84,35 @@ impl JournalFiles {
         Ok(None)
     }
 
+    /// The Merkle tree over all entries, as of now.
+    ///
+    /// # Errors
+    /// Those of the database; [`StoreError::TreeUnknown`].
+    pub fn tree(&self) -> Result<Tree<'_>, StoreError> {
+        self.journal.tree(&self.archives)
+    }
+
     /// Number of the last entry that was archived and is not here.
     pub(crate) const fn missing(&self) -> u64 {
         self.missing
     }
 
     /// Root of the tree over the entries up to this one.
-    #[expect(clippy::unused_self, reason = "the store tells it once it keeps the tree")]
-    pub(crate) fn tree(&self, _size: u64) -> Tree {
-        Tree::Unknown("this version does not compute it")
+    pub(crate) fn root_at(&self, size: u64) -> Root {
+        match self.tree().and_then(|mut tree| tree.root_at(size)) {
+            Ok(root) => Root::Root(root),
+            Err(error) => {
+                tracing::debug!(size, %error, "the root of the tree is not known");
+                Root::Unknown(
+                    "entries that it is made of were archived, and no archive beside the journal has them",
+                )
+            }
+        }
     }
 
     fn head(&self, end: &Recovered) -> Head {
         let (seq, hash) = (end.head.seq, end.head.hash);
-        Head { seq, hash, tree: self.tree(seq) }
+        Head { seq, hash, tree: self.root_at(seq) }
     }
 
     /// One entry; `None` where it is not here.

@@ -13,7 +13,7 @@ use super::{STATUS_FAILED, Usage, print};
 use crate::daemon::{Client, ClientError, REDACT_MAX, VERSION};
 use crate::escape::escape;
 use crate::journal::store::{
-    Forgotten, Reader, StateDir, Store, StoreError, Whose, archives_in, erase_in_archive, texts_of,
+    Forgotten, Reader, StateDir, Store, StoreError, Whose, erase_in_archives, texts_of,
 };
 use crate::journal::{Digest, Entry, Evidence, Figures};
 use crate::settlement::SettlementId;
@@ -80,11 +80,7 @@ impl Redact {
             return Ok(0);
         }
         let forgotten = self.delete(&dir, &own)?;
-        let mut archived = 0_usize;
-        for archive in archives_in(&dir).map_err(told)? {
-            archived =
-                archived.saturating_add(erase_in_archive(&archive.path, &own).map_err(told)?);
-        }
+        let archived = erase_in_archives(&dir, &own).map_err(told)?;
         writeln!(
             page,
             "{} command lines redacted: {} texts deleted in the journal, {archived} in its archives",

@@ -111,7 +111,7 @@ fn read(
         uid: peer.uid,
         driver,
         driver_version,
-        tree: journal.tree(read.end.head.seq).root(),
+        tree: journal.root_at(read.end.head.seq).root(),
         born_ms: journal.born_ms(sending.rowless.iter().copied())?,
     };
     let unresolved = read.end.unresolved.iter().map(|(seq, open)| (*seq, fold.open(open.clone())));

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names::Map;
-use super::{CutMemory, Ledger, Opened, Settled, Sight, Whose};
-use crate::accounting::Busy;
-use crate::attribution::{Labels, Value as LabelValue};
+use super::{CutMemory, CutRows, Ledger, Opened, Seen, Sight, Whose};
+use crate::attribution::Value as LabelValue;
 use crate::bill::lines::{meets, within};
-use crate::bill::{Booked, By, GpuBooks, Holding, Kind, LineKey, LineName, Placing, StartPlace};
+use crate::bill::{By, GpuBooks, Holding, Kind, LineKey, LineName};
 use crate::coverage::Gap;
 use crate::identity::Basis;
 use crate::journal::entry::OpenKind;
 use crate::settlement::{Account, NamedBy, told_apart};
 use crate::unit::{Bytes, GpuUuid, Ms, Pid, Span, WallUs};
-use crate::unknown::{Flag, GapCause, NamelessReason, UnknownReason};
+use crate::unknown::{GapCause, NamelessReason, UnknownReason};
 
 /// How long after a GPU's last good read the next one is merely awaited: the agent notes its
 /// reads once a minute, and a note may come late on a busy machine.
@@ -37,7 +36,7 @@ pub struct Cut<'a> {
     /// Each GPU, by index.
     pub gpus: Vec<CutGpu<'a>>,
     /// Their books, in the same order.
-    pub books: Vec<GpuBooks<LineKey>>,
+    pub books: Vec<CutBooks<'a>>,
     /// The names of the lines, by rank.
     pub lines: Vec<LineName>,
     /// Gaps that meet the period, in the order of their beginning.
@@ -46,13 +45,14 @@ pub struct Cut<'a> {
     pub gpus_left_out: usize,
 }
 
+/// The books of one GPU: of what is settled no more than where it is kept.
+pub type CutBooks<'a> = GpuBooks<LineKey, CutRows<'a>>;
+
 /// One GPU of it.
 #[derive(Clone, Debug)]
 pub struct CutGpu<'a> {
     /// Which.
     pub sight: &'a Sight,
-    /// Its settlements, in the order of its books.
-    pub rows: Vec<CutRow<'a>>,
     /// What holds it, or held it and did not settle; those with an interval stand in the order of its
     /// books' `running`.
     pub holders: Vec<Holder>,
@@ -64,15 +64,6 @@ pub struct CutGpu<'a> {
     pub is_doubted: bool,
     /// Its memory over time, by samples.
     pub memory: CutMemory,
-}
-
-/// A settlement on a bill, beside its place in the interval algebra.
-#[derive(Clone, Copy, Debug)]
-pub struct CutRow<'a> {
-    ledger: &'a Ledger,
-    settled: &'a Settled,
-    /// On which line.
-    pub line: LineKey,
 }
 
 /// A process that holds a GPU or held it, without a settlement.
@@ -126,25 +117,10 @@ impl Holder {
     }
 }
 
-impl Settled {
-    pub(super) fn placing(&self) -> Placing {
-        Placing {
-            pid: self.pid,
-            start: self.start.map(|start| StartPlace::At(start.ms())),
-            held: self.held,
-            is_span: self.start.is_some_and(|start| Span::of_row(start, self.held).is_some()),
-            read_at_ms: self.read_at_ms,
-            dispute: self.dispute,
-        }
-    }
-
-    pub(super) fn earliest_ms(&self) -> u64 {
-        self.start.map_or(self.read_at_ms, |start| start.ms().min(self.read_at_ms))
-    }
-
+impl Seen<'_> {
     /// Whether it has a place on the bill of a period.
     fn belongs(&self, period: Span) -> bool {
-        let doubtful = self.dispute.is_some() || self.placing().span().is_none();
+        let doubtful = self.dispute().is_some() || self.placing().span().is_none();
         let end_ms = self.start.map_or(self.read_at_ms, |start| {
             start.ms().saturating_add(self.held.0).max(start.ms())
         });
@@ -164,6 +140,14 @@ impl Opened {
     }
 }
 
+/// The settlements of a period.
+struct Chosen {
+    /// Where they are, by GPU.
+    places: Vec<Vec<u32>>,
+    /// Whose they are, by number; `None` of those who have none.
+    whose: Vec<Option<Whose>>,
+}
+
 /// What a line stands for, before names are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Value {
@@ -176,93 +160,12 @@ enum Value {
     Folded(u32),
 }
 
-impl CutRow<'_> {
-    /// Number of its entry.
-    #[must_use]
-    pub const fn seq(&self) -> u64 {
-        self.settled.seq
-    }
-
-    /// The driver's `startTime`, where it gave one.
-    #[must_use]
-    pub const fn start(&self) -> Option<WallUs> {
-        self.settled.start
-    }
-
-    /// What decides its place.
-    #[must_use]
-    pub fn placing(&self) -> Placing {
-        self.settled.placing()
-    }
-
-    /// Whether it is another user's than the reader's.
-    #[must_use]
-    pub const fn is_folded(&self) -> bool {
-        self.settled.whose.is_folded
-    }
-
-    /// Of which account.
-    #[must_use]
-    pub fn account(&self) -> Option<&Account> {
-        self.ledger.accounts.name(self.settled.whose.account)
-    }
-
-    /// The program, where it is known.
-    #[must_use]
-    pub fn program(&self) -> Option<&Arc<str>> {
-        self.ledger.programs.name(self.settled.whose.program?)
-    }
-
-    /// The real user id, where it is known.
-    #[must_use]
-    pub const fn uid(&self) -> Option<u32> {
-        self.settled.whose.uid
-    }
-
-    /// By what else it can be billed; `None` where the ledger keeps no labels.
-    #[must_use]
-    pub fn labels(&self) -> Option<&Labels> {
-        self.ledger.labels.name(self.settled.whose.labels)
-    }
-
-    /// What the name rests on.
-    #[must_use]
-    pub const fn basis(&self) -> Option<Basis> {
-        self.settled.basis
-    }
-
-    /// What a reader should know.
-    #[must_use]
-    pub fn flags(&self) -> &[Flag] {
-        &self.settled.flags
-    }
-
-    /// Time asleep within the span, where observed.
-    #[must_use]
-    pub const fn asleep(&self) -> Option<Ms> {
-        self.settled.asleep
-    }
-
-    /// How busy it kept the GPU; a percentage of a span that contradicts the clock is none.
-    #[must_use]
-    pub fn busy(&self) -> Option<&Busy> {
-        self.settled.busy.as_ref().filter(|_| self.settled.dispute.is_none())
-    }
-
-    /// Peak device memory, where known.
-    #[must_use]
-    pub const fn memory_peak(&self) -> Option<Bytes> {
-        self.settled.memory_peak
-    }
-}
-
 impl Ledger {
     /// Cuts out one period.
     #[must_use]
     pub fn cut(&self, which: Which<'_>) -> Cut<'_> {
         let Which { period, by, gpus: wanted } = which;
-        let chosen: Vec<&Settled> =
-            self.settled.iter().filter(|settled| settled.belongs(period)).collect();
+        let Chosen { places, whose } = self.chosen(period);
         let holders: Vec<(u64, &Opened, Option<Span>)> = self
             .opened
             .iter()
@@ -272,17 +175,20 @@ impl Ledger {
                 None => within(opened.first_seen_ms, period),
             })
             .collect();
-        let of_rows = chosen.iter().map(|one| self.value(by, one.whose));
+        let of_rows = whose.iter().flatten().map(|whose| self.value(by, *whose));
         let of_holders = holders.iter().map(|(_, one, _)| self.value(by, one.whose));
         let of_memory = self.memory_holders(period).map(|whose| self.value(by, whose));
         let (keys, lines) = self.ranked(by, of_rows.chain(of_holders).chain(of_memory));
+        let of_whose = |whose: &Option<Whose>| {
+            whose.map_or(LineKey::NOWHERE, |whose| self.key(&keys, by, whose))
+        };
+        let of_whose: Arc<[LineKey]> = whose.iter().map(of_whose).collect();
 
         let mut cut = Vec::with_capacity(self.sights.gpus().len());
         let mut books = Vec::with_capacity(cut.capacity());
-        for (number, sight) in (0_u32..).zip(self.sights.gpus()) {
+        for ((number, sight), places) in (0_u32..).zip(self.sights.gpus()).zip(places) {
             cut.push(CutGpu {
                 sight,
-                rows: Vec::new(),
                 holders: Vec::new(),
                 unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
                 dead_rows_last: sight.dead_rows_last(period),
@@ -293,7 +199,7 @@ impl Ledger {
             });
             books.push(GpuBooks {
                 gpu: sight.gpu.clone(),
-                settlements: Vec::new(),
+                settlements: CutRows::new(self, Arc::clone(&of_whose), places),
                 running: Vec::new(),
                 uncovered: sight.uncovered(period, &self.gaps),
             });
@@ -305,13 +211,6 @@ impl Ledger {
                 (unseen, pair(&mut cut, &mut books, opened.whose.gpu))
             {
                 books.uncovered.extend(unseen.overlap(period));
-            }
-        }
-        for settled in chosen {
-            let line = self.key(&keys, by, settled.whose);
-            if let Some((gpu, books)) = pair(&mut cut, &mut books, settled.whose.gpu) {
-                gpu.rows.push(CutRow { ledger: self, settled, line });
-                books.settlements.push(settled.placing().booked(line));
             }
         }
         for (seq, opened, span) in holders {
@@ -327,6 +226,25 @@ impl Ledger {
         let (gpus, books, gpus_left_out) = ordered(cut, books, wanted);
         let gaps = self.gaps_of(period, wanted);
         Cut { gpus, books, lines, gaps, gpus_left_out }
+    }
+
+    /// What has a place on the bill of a period.
+    fn chosen(&self, period: Span) -> Chosen {
+        let mut places = vec![Vec::new(); self.sights.gpus().len()];
+        let mut whose: Vec<Option<Whose>> = vec![None; self.settled.whose().count()];
+        for (place, seen) in (0_u32..).zip(self.settled.all()) {
+            let number = usize::try_from(seen.whose_number).ok();
+            let gpu = usize::try_from(seen.whose.gpu).ok();
+            if let (Some(known), Some(places)) = (
+                number.and_then(|number| whose.get_mut(number)),
+                gpu.and_then(|gpu| places.get_mut(gpu)),
+            ) && seen.belongs(period)
+            {
+                places.push(place);
+                *known = Some(seen.whose);
+            }
+        }
+        Chosen { places, whose }
     }
 
     fn holder(&self, seq: u64, opened: &Opened, span: Option<Span>, line: LineKey) -> Holder {
@@ -389,7 +307,7 @@ impl Ledger {
     fn key(&self, keys: &Map<Value, LineKey>, by: By, whose: Whose) -> LineKey {
         let key = keys.get(&self.value(by, whose));
         // Every value was ranked before.
-        key.copied().unwrap_or(LineKey { rank: u32::MAX, reason: None })
+        key.copied().unwrap_or(LineKey::NOWHERE)
     }
 
     /// Gives every value the rank of its name; values of one name share it.
@@ -404,7 +322,7 @@ impl Ledger {
             if keys.contains_key(&value) {
                 continue;
             }
-            let mut key = LineKey { rank: u32::MAX, reason: None };
+            let mut key = LineKey::NOWHERE;
             if let Value::Account(account) = value
                 && let Some(reason) = self.reason(account)
             {
@@ -487,9 +405,9 @@ impl Sight {
 
 fn pair<'c, 'a>(
     gpus: &'c mut [CutGpu<'a>],
-    books: &'c mut [GpuBooks<LineKey>],
+    books: &'c mut [CutBooks<'a>],
     gpu: u32,
-) -> Option<(&'c mut CutGpu<'a>, &'c mut GpuBooks<LineKey>)> {
+) -> Option<(&'c mut CutGpu<'a>, &'c mut CutBooks<'a>)> {
     let place = usize::try_from(gpu).ok()?;
     Some((gpus.get_mut(place)?, books.get_mut(place)?))
 }
@@ -497,9 +415,9 @@ fn pair<'c, 'a>(
 /// By index, those without one last; and only the wanted ones.
 fn ordered<'a>(
     gpus: Vec<CutGpu<'a>>,
-    books: Vec<GpuBooks<LineKey>>,
+    books: Vec<CutBooks<'a>>,
     wanted: &[GpuUuid],
-) -> (Vec<CutGpu<'a>>, Vec<GpuBooks<LineKey>>, usize) {
+) -> (Vec<CutGpu<'a>>, Vec<CutBooks<'a>>, usize) {
     let all = gpus.len();
     let mut pairs: Vec<_> = gpus.into_iter().zip(books).collect();
     pairs.retain(|(gpu, _)| wanted.is_empty() || wanted.contains(&gpu.sight.gpu));
@@ -517,16 +435,5 @@ impl Cut<'_> {
     #[must_use]
     pub fn line(&self, key: LineKey) -> Option<&LineName> {
         self.lines.get(usize::try_from(key.rank).ok()?)
-    }
-}
-
-/// Whether a settlement is counted on the bill of a period: not where it is only known to have shared.
-#[must_use]
-pub fn counts(booked: &Booked<LineKey>, period: Span) -> bool {
-    match booked {
-        Booked::Placed(holding) => meets(holding.span, period),
-        Booked::Disputed { at_ms, .. } | Booked::NoStartTime { at_ms, .. } => {
-            within(*at_ms, period)
-        }
     }
 }

@@ -6,18 +6,21 @@
 //! last mark on; and whatever corrects an entry that meets the period. Then the bills of two periods agree
 //! with that of both, whatever was read for each.
 //!
-//! Names are interned: a million settlements of a hundred accounts keep a hundred names.
+//! Names are interned: a million settlements of a hundred accounts keep a hundred names, and 48 bytes each.
 
 mod cut;
 mod ends;
 mod memory;
 mod names;
+mod rows;
+mod settled;
 mod sight;
 #[cfg(test)]
 mod tests;
 
-pub use cut::{Cut, CutGpu, CutRow, Holder, PENDING_MS_MAX, Which, counts};
+pub use cut::{Cut, CutBooks, CutGpu, Holder, PENDING_MS_MAX, Which};
 pub use memory::{CutMemory, MemoryOf};
+pub use rows::{CutRow, CutRows};
 pub use sight::Sight;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +28,9 @@ use std::sync::Arc;
 
 use self::memory::Memories;
 use self::names::{Map, Names};
+use self::settled::{AllSettled, Seen, Settled};
 use self::sight::Sights;
 use super::{BillError, By};
-use crate::accounting::Busy;
 use crate::attribution::Labels;
 use crate::coverage::Gap;
 use crate::identity::Basis;
@@ -37,8 +40,8 @@ use crate::journal::entry::{
 };
 use crate::journal::{Entry, Figures, Recovered};
 use crate::settlement::{Account, Balance};
-use crate::unit::{Bytes, GpuUuid, Ms, Pid, WallUs};
-use crate::unknown::{DisputeReason, Flag, GapCause};
+use crate::unit::{Bytes, GpuUuid, Pid, Span, WallUs};
+use crate::unknown::{DisputeReason, GapCause};
 
 /// On which GPU, and whose: names as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,23 +54,6 @@ struct Whose {
     labels: u32,
     /// Another user's than the reader's: whose exactly is not told.
     is_folded: bool,
-}
-
-/// A settlement, with its names as numbers.
-#[derive(Clone, Debug)]
-pub(super) struct Settled {
-    seq: u64,
-    whose: Whose,
-    pid: Pid,
-    start: Option<WallUs>,
-    held: Ms,
-    read_at_ms: u64,
-    basis: Option<Basis>,
-    flags: Vec<Flag>,
-    dispute: Option<DisputeReason>,
-    asleep: Option<Ms>,
-    busy: Option<Busy>,
-    memory_peak: Option<Bytes>,
 }
 
 /// An open entry that did not settle, with its end where it has one.
@@ -100,7 +86,7 @@ pub struct Ledger {
     programs: Names<Arc<str>>,
     labels: Names<Labels>,
     keeps_labels: bool,
-    settled: Vec<Settled>,
+    settled: AllSettled,
     opened: BTreeMap<u64, Opened>,
     gaps: Vec<Gap>,
     memories: Memories,
@@ -144,9 +130,7 @@ impl Ledger {
             Figures::Open(open) => self.take_open(seq, open),
             Figures::Correction(correction) => self.correct(correction),
             Figures::Conflict(conflict) => {
-                if let Some(settled) = self.settled_mut(conflict.of) {
-                    settled.dispute = Some(DisputeReason::Conflict);
-                }
+                self.settled.dispute(conflict.of, DisputeReason::Conflict);
             }
             Figures::Gap(gap) => self.take_gap(gap),
             Figures::Epoch(epoch) => self.take_epoch(seq, epoch),
@@ -185,7 +169,7 @@ impl Ledger {
     /// The earliest millisecond that anything taken is about; `None` where there is nothing.
     #[must_use]
     pub fn earliest_ms(&self) -> Option<u64> {
-        let settled = self.settled.iter().map(Settled::earliest_ms);
+        let settled = self.settled.all().map(|seen| seen.earliest_ms());
         let opened = self.opened.values().map(Opened::since_ms);
         settled.chain(opened).chain(self.sights.earliest_ms()).min()
     }
@@ -214,9 +198,14 @@ impl Ledger {
     /// Every user whose rows were taken, by the real user id.
     #[must_use]
     pub fn uids(&self) -> BTreeSet<u32> {
-        let settled = self.settled.iter().map(|settled| settled.whose.uid);
+        let settled = self.settled.whose().map(|whose| whose.uid);
         let opened = self.opened.values().map(|opened| opened.whose.uid);
         settled.chain(opened).flatten().chain(self.memory_uids()).collect()
+    }
+
+    /// Whether the host slept while any of the settlements held its GPU.
+    pub(super) fn has_slept(&self) -> bool {
+        self.settled.has_slept()
     }
 
     /// Number of the entry of each GPU's last epoch: its evidence says which driver was asked.
@@ -322,7 +311,9 @@ impl Ledger {
             memory_peak: figures.memory_peak,
         };
         // The read that showed it final had an answer.
-        if let (Some(span), None) = (settled.placing().span(), settled.dispute) {
+        if let (Some(start), None) = (figures.start, figures.dispute)
+            && let Some(span) = Span::of_row(start, figures.held)
+        {
             self.sights.good_until(gpu, span.to_ms().min(settled.read_at_ms));
         }
         self.settled.push(settled);
@@ -371,18 +362,11 @@ impl Ledger {
                 let account = self.accounts.number(account);
                 if let Some(opened) = self.opened.get_mut(&correction.of) {
                     opened.whose.account = account;
-                } else if let Some(settled) = self.settled_mut(correction.of) {
-                    settled.whose.account = account;
-                } else {
+                } else if !self.settled.move_to(correction.of, account) {
                     self.moved.insert(correction.of, account);
                 }
             }
         }
-    }
-
-    fn settled_mut(&mut self, seq: u64) -> Option<&mut Settled> {
-        let place = self.settled.binary_search_by_key(&seq, |settled| settled.seq).ok()?;
-        self.settled.get_mut(place)
     }
 
     fn take_gap(&mut self, gap: &Gap) {

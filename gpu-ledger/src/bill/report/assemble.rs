@@ -14,11 +14,12 @@ use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, MemoryHeld, NoDriverRow, Open,
     PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
 };
-use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which, counts};
+use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
+use crate::bill::lines::bill_with;
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, Booked, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, Shown, bill, divide,
+    Bill, BillError, By, GpuLine, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
@@ -99,7 +100,7 @@ pub struct Outside {
 /// Makes the report of a period.
 ///
 /// # Errors
-/// Those of [`bill()`] and [`divide`].
+/// Those of [`crate::bill::bill`] and [`divide`].
 pub fn report(
     ledger: &Ledger,
     ask: &Ask,
@@ -108,7 +109,7 @@ pub fn report(
 ) -> Result<Report, BillError> {
     let period = bounds(ledger, &ask.period);
     let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
-    let mut bill = bill(period, &cut.books)?;
+    let mut bill = bill_with(period, &cut.books, keeps_parts(ledger, ask))?;
     if ask.by == By::Gpu {
         split_by_process(&mut bill, &cut.books);
     }
@@ -176,6 +177,11 @@ pub fn report(
     let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
     filter(&mut report, ask, &whole)?;
     Ok(report)
+}
+
+/// Whether anything on the bill says what each settlement got: the settlements themselves, or a price, where one slept.
+pub(super) fn keeps_parts(ledger: &Ledger, ask: &Ask) -> bool {
+    ask.by == By::Process || (ask.prices.is_some() && ledger.has_slept())
 }
 
 /// GPUs and what of their memory has no figure, with the word of why; of a GPU that nobody sampled, that.
@@ -322,14 +328,10 @@ impl Found {
         };
         for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
             let mut of_gpu: BTreeMap<LineKey, Sampled> = BTreeMap::new();
-            for ((row, booked), parts) in
-                gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
-            {
-                if matches!(booked, Booked::Placed(_)) && counts(booked, period) {
-                    // One shorter than a millisecond has no part of anything.
-                    let parts = parts.unwrap_or(Parts::NONE);
-                    of_gpu.entry(row.line).or_default().add(row, parts);
-                    found.classes.add(Class::of_settled(row.placing().held), parts.held());
+            for row in books.settlements.iter() {
+                if let Some(held) = row.held_of(period) {
+                    of_gpu.entry(row.line).or_default().add(&row, held);
+                    found.classes.add(Class::of_settled(row.placing().held), held);
                 }
             }
             for (line, sampled) in &of_gpu {
@@ -541,11 +543,10 @@ fn holder_named_by(holder: &Holder) -> Option<NamedBy> {
 
 fn settlements(cut: &Cut<'_>, bill: &Bill<LineKey>, period: Span) -> Vec<Settled> {
     let mut all = Vec::new();
-    for ((gpu, books), line) in cut.gpus.iter().zip(&cut.books).zip(&bill.gpus) {
-        for ((row, booked), parts) in gpu.rows.iter().zip(&books.settlements).zip(&line.settlements)
-        {
-            if counts(booked, period) && !row.is_folded() {
-                all.push(settled(&line.gpu, row, *parts));
+    for (books, line) in cut.books.iter().zip(&bill.gpus) {
+        for (row, parts) in books.settlements.iter().zip(&line.settlements) {
+            if row.counts(period) && !row.is_folded() {
+                all.push(settled(&line.gpu, &row, *parts));
             }
         }
     }

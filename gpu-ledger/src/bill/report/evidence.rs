@@ -1,6 +1,5 @@
 //! Busy and memory of a line: sampled, and never in the held total.
 
-use crate::bill::Parts;
 use crate::bill::ledger::CutRow;
 use crate::unit::{Bytes, Ms};
 
@@ -19,9 +18,9 @@ pub(super) struct Sampled {
 }
 
 impl Sampled {
-    /// One settlement more, with what it got of the period.
-    pub(super) fn add(&mut self, row: &CutRow<'_>, parts: Parts) {
-        let (whole, within) = (row.placing().held.0, parts.held().0);
+    /// One settlement more, with what it held of the period.
+    pub(super) fn add(&mut self, row: &CutRow<'_>, held: Ms) {
+        let (whole, within) = (row.placing().held.0, held.0);
         if let Some(busy) = row.busy() {
             // What was busy outside of the period is at most what lies outside.
             let outside = whole.saturating_sub(within);

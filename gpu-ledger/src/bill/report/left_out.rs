@@ -7,8 +7,8 @@ use super::lifetimes::{Class, Classes};
 use super::priced::{State, totals};
 use super::{Ask, LeftOut, Report};
 use crate::bill::chosen::no_such_line;
-use crate::bill::ledger::{Cut, counts};
-use crate::bill::{Bill, BillError, Booked, Called, LineKey, Parts, Standing};
+use crate::bill::ledger::Cut;
+use crate::bill::{Bill, BillError, Called, LineKey, Standing};
 use crate::journal::entry::OpenKind;
 use crate::settlement::marked;
 use crate::unit::{Ms, Span};
@@ -45,12 +45,9 @@ impl Whole<'_> {
     fn classes(&self, period: Span, is_shown: impl Fn(LineKey) -> bool) -> Classes {
         let mut classes = Classes::new();
         for ((gpu, books), line) in self.cut.gpus.iter().zip(&self.cut.books).zip(&self.bill.gpus) {
-            let settled = gpu.rows.iter().zip(&books.settlements).zip(&line.settlements);
-            for ((row, booked), parts) in settled {
-                let is_placed = matches!(booked, Booked::Placed(_)) && counts(booked, period);
-                if is_placed && is_shown(row.line) {
-                    let parts = parts.unwrap_or(Parts::NONE);
-                    classes.add(Class::of_settled(row.placing().held), parts.held());
+            for row in books.settlements.iter().filter(|row| is_shown(row.line)) {
+                if let Some(held) = row.held_of(period) {
+                    classes.add(Class::of_settled(row.placing().held), held);
                 }
             }
             for (holder, parts) in placed(gpu, line) {

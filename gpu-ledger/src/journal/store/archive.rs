@@ -112,6 +112,10 @@ impl Parts<'_> {
             "INSERT INTO booked SELECT * FROM old.booked WHERE seq <= ?1".to_owned(),
             "INSERT INTO segment SELECT * FROM old.segment WHERE last <= ?1 ORDER BY first"
                 .to_owned(),
+            format!(
+                "INSERT INTO subtree SELECT * FROM old.subtree \
+                 WHERE number < ?1 / {SEGMENT_ENTRIES} ORDER BY number"
+            ),
         ];
         copies.extend(TABLES.iter().map(|table| {
             let name = table.name;
@@ -136,6 +140,8 @@ impl Parts<'_> {
             "INSERT INTO erased SELECT * FROM old.erased WHERE ?1 > 0".to_owned(),
             "INSERT INTO segment SELECT * FROM old.segment WHERE last >= ?1 ORDER BY first"
                 .to_owned(),
+            // All: the tree is over every entry that there ever was.
+            "INSERT INTO subtree SELECT * FROM old.subtree WHERE ?1 > 0 ORDER BY number".to_owned(),
         ];
         copies.extend(TABLES.iter().map(|table| {
             let name = table.name;

@@ -60,3 +60,18 @@ SELECT c.seq, strftime('%Y-%m-%dT%H:%M:%fZ', e.at_us / 1000 / 1e3, 'unixepoch') 
   strftime('%Y-%m-%dT%H:%M:%fZ', c.to_us / 1000 / 1e3, 'unixepoch') AS until,
   c.zone, c.through, c.tree, c.made_by, c.share, c.prices, c.documents, c.version
 FROM closed AS c JOIN entry AS e ON e.seq = c.seq;
+
+CREATE TABLE subtree(
+  -- Of the Merkle tree over all entries (RFC 6962; leaf seq - 1), the root of each full run of 4096, those of archived
+  -- entries included. Derived like segments, and part of no hash chain.
+  number      INTEGER NOT NULL PRIMARY KEY, -- runs before it
+  root        BLOB NOT NULL,
+  digest      BLOB NOT NULL               -- SHA-256 of the canonical bytes of (domain, number, root)
+) STRICT;
+CREATE TRIGGER subtree_insert BEFORE INSERT ON subtree
+  WHEN EXISTS (SELECT 1 FROM subtree WHERE number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a run has one root'); END;
+CREATE TRIGGER subtree_update BEFORE UPDATE ON subtree
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: a correction is a new entry'); END;
+CREATE TRIGGER subtree_delete BEFORE DELETE ON subtree
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only: see gpu-ledger journal archive'); END;

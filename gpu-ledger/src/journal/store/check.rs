@@ -11,14 +11,16 @@ use super::files::{Files, files_of};
 use super::place::StateDir;
 use super::projection::{TABLES, big, projection, small};
 use super::reader::Reader;
-use super::schema::{ArgvColumns, argv_columns, tables};
-use super::segment::{Growing, Segment};
+use super::schema::{ArgvColumns, argv_columns, has_subtrees, tables};
+use super::segment::{Growing, SEGMENT_ENTRIES, Segment};
 use super::side::Acknowledged;
+use super::tree::{Growth, frontier_of};
 use crate::argv::StoredText;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered, booking_key};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures};
+use crate::journal::tree::Frontier;
 use crate::kernel::Argv;
 
 /// Faults that are told one by one; further ones are counted.
@@ -33,8 +35,10 @@ pub struct CheckReport {
     pub entries: u64,
     /// Settlements among them.
     pub settlements: u64,
-    /// Segments that were derived again.
+    /// Segments that were derived again, each with its subtree of the tree.
     pub segments: u64,
+    /// Root of the tree of all entries up to the head; `None` where not all of it is known.
+    pub root: Option<Digest>,
     /// Booked keys, those of archived settlements included.
     pub booked_keys: u64,
     /// Texts of arguments that are kept, as captured or less.
@@ -186,15 +190,18 @@ impl<'a> Checking<'a> {
             Growing::after(base, end.head.hash, based.and_then(|segment| segment.last_mark));
         self.end = end;
         let mut expected = segments.iter().filter(|segment| segment.last > base);
+        let mut tree = self.tree(base);
         let read = database.raw((base.saturating_add(1), u64::MAX), &mut |kept| {
             let entry = self.end.follow(kept).map_err(|error| database.broken(&error))?;
             self.entry(&entry);
+            tree.growth.add(kept.leaf()?);
             let named = self.told(Some(entry.seq), database.named(&entry)).flatten();
             growing.add(&entry, named.as_ref());
             if let Some(mut segment) = growing.fill(&self.end) {
                 let found = expected.next();
                 believe_of_archived(&mut segment, found, base);
                 self.segment(&segment, found);
+                self.run(&mut tree, segment.last);
                 growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
             }
             Ok(())
@@ -205,7 +212,30 @@ impl<'a> Checking<'a> {
         } else if expected.next().is_some() {
             self.fault(None, "there are segments after the last entry");
         }
+        if tree.kept.into_iter().any(|(number, _)| number >= self.end.head.seq / SEGMENT_ENTRIES) {
+            self.fault(None, "there are subtrees after the last entry");
+        }
+        self.report.root = tree.growth.head().map(|(_, root)| root);
         self.report.head = self.end.head.clone();
+    }
+
+    /// The tree of what was archived, as far as it is known.
+    fn tree(&mut self, base: u64) -> Deriving {
+        let database = self.database;
+        let kept = match has_subtrees(database) {
+            Ok(true) => self.told(None, database.runs()).unwrap_or_default(),
+            _ => BTreeMap::new(),
+        };
+        let left = frontier_of(&kept, base / SEGMENT_ENTRIES);
+        Deriving { growth: Growth::new(left, Frontier::starting_at(base)), kept }
+    }
+
+    fn run(&mut self, tree: &mut Deriving, last: u64) {
+        let derived = tree.growth.fill();
+        let is_kept = derived.is_some_and(|run| tree.kept.remove(&run.number) == Some(run.root));
+        if !is_kept && has_subtrees(self.database).unwrap_or(true) {
+            self.fault(Some(last), "the subtree that ends here is another than follows");
+        }
     }
 
     fn segment(&mut self, derived: &Segment, found: Option<&Segment>) {
@@ -389,6 +419,12 @@ impl<'a> Checking<'a> {
         self.report.argv_absent = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
         Ok(())
     }
+}
+
+/// The tree as it follows, beside the subtrees that are kept.
+struct Deriving {
+    growth: Growth,
+    kept: BTreeMap<u64, Digest>,
 }
 
 /// What a correction of an archived entry bears on was derived when that entry was here.

@@ -7,6 +7,7 @@ use super::database::{BookedRow, Database, argv_word, mode_word};
 use super::error::StoreError;
 use super::projection::{big, projection};
 use super::segment::Growing;
+use super::tree::INSERT_RUN;
 use super::writer::{Outcome, State};
 use crate::journal::Digest;
 use crate::journal::chain::{Sealed, booking_key};
@@ -95,7 +96,9 @@ impl Entering<'_> {
     /// Seals a draft and writes every row of it.
     fn enter(&mut self, draft: Draft) -> Result<u64, StoreError> {
         let (evidence, argv) = (draft.evidence.clone(), draft.argv.clone());
-        let Sealed { entry, body, evidence: bytes } = self.state.end.seal(draft)?;
+        let sealed = self.state.end.seal(draft)?;
+        self.state.tree.add(sealed.kept().leaf()?);
+        let Sealed { entry, body, evidence: bytes } = sealed;
         self.bytes = self.bytes.saturating_add(body.len()).saturating_add(bytes.len());
         let columns = projection(&entry, &evidence);
         self.insert(
@@ -127,6 +130,10 @@ impl Entering<'_> {
         let (body, digest) = segment.sealed()?;
         let columns = vec![big(segment.first), big(segment.last), Value::Blob(body), blob(digest)];
         self.insert("INSERT INTO segment VALUES (?, ?, ?, ?)", columns)?;
+        let run = self.state.tree.fill().ok_or_else(|| {
+            self.database.damaged("the segment that was filled is no subtree of the tree")
+        })?;
+        self.insert(INSERT_RUN, run.columns()?.to_vec())?;
         self.state.growing = Growing::after(segment.last, segment.end.hash, segment.last_mark);
         Ok(())
     }

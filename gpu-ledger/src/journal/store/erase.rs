@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use super::archive::{NEXT, UNFINISHED};
 use super::database::{Database, failed};
 use super::error::StoreError;
-use super::parts::archives_in;
+use super::parts::archives_of;
 use super::place::StateDir;
 use super::reader::Reader;
 use super::schema;
@@ -82,11 +82,28 @@ impl Store {
     }
 }
 
-/// Deletes the texts of arguments in an archive, which otherwise stays what it is.
+/// Deletes the texts of arguments in the archives beside a journal, which otherwise stay what they are; how many there
+/// were.
 ///
 /// # Errors
-/// It is no archive of ours, or cannot be written.
-pub fn erase_in_archive(path: &Path, commitments: &BTreeSet<Digest>) -> Result<usize, StoreError> {
+/// One is not to be opened, or cannot be written.
+pub fn erase_in_archives(
+    dir: &StateDir,
+    commitments: &BTreeSet<Digest>,
+) -> Result<usize, StoreError> {
+    let mut texts = 0_usize;
+    for path in archives(dir, &Reader::open(dir)?)?.into_iter().map(|archive| archive.database.path)
+    {
+        texts = texts.saturating_add(erase_in(&path, commitments)?);
+    }
+    Ok(texts)
+}
+
+fn archives(dir: &StateDir, journal: &Reader) -> Result<Vec<Reader>, StoreError> {
+    archives_of(dir.path(), journal.journal(), journal.base()).map(|(archives, _)| archives)
+}
+
+fn erase_in(path: &Path, commitments: &BTreeSet<Digest>) -> Result<usize, StoreError> {
     schema::refuse_foreign(path, false)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -123,10 +140,10 @@ pub fn texts_of(
             set.insert(place.commitment);
         }
     };
-    for archive in archives_in(dir)? {
-        visit(&Reader::open_file(&archive.path)?.database, &mut take)?;
-    }
     let journal = Reader::open(dir)?;
+    for archive in archives(dir, &journal)? {
+        visit(&archive.database, &mut take)?;
+    }
     journal.at_one_moment(|_| visit(&journal.database, &mut take))?;
     let (shared, own) = theirs.into_iter().partition(|one| of_others.contains(one));
     Ok(Whose { own, shared })

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::journal::ChainError;
 use crate::journal::canon::CanonError;
+use crate::journal::tree::TreeError;
 
 /// Why the journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,28 @@ pub enum StoreError {
         /// Number of its last one.
         last: u64,
     },
+    /// Not all of the entries that the tree is made of are here.
+    #[error("the tree of the journal is unknown: entries {first} to {last} were archived by an older version, and no \
+             archive beside {} has them; put it there and start the daemon again", path.display())]
+    TreeUnknown {
+        /// The journal.
+        path: PathBuf,
+        /// The first entry that is missing.
+        first: u64,
+        /// The last one of its run.
+        last: u64,
+    },
+    /// Entries that a proof needs were archived and are not here.
+    #[error("entry {seq} was archived, and no archive beside {} has it; put it there again", path.display())]
+    Archived {
+        /// The journal.
+        path: PathBuf,
+        /// Its number.
+        seq: u64,
+    },
+    /// The tree has no such proof, or one proves nothing.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// Nothing can be archived.
     #[error("nothing to archive: {why}")]
     NothingToArchive {

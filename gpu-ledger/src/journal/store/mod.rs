@@ -60,17 +60,19 @@ mod segment;
 mod side;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod writer;
 
 pub use archive::{Archived, archive};
 pub use check::{CheckReport, Fault, check, check_file};
 pub use database::OpenIdentity;
-pub use erase::{Forgotten, Whose, erase_in_archive, texts_of};
+pub use erase::{Forgotten, Whose, erase_in_archives, texts_of};
 pub use error::StoreError;
 pub use files::{Files, files_of};
-pub(crate) use parts::archives_in;
+pub(crate) use parts::archives_of;
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
 pub use period::{Extent, PeriodRead};
 pub use place::{StateDir, Warning, is_of_a_journal};
 pub use reader::Reader;
+pub use tree::Tree;
 pub use writer::{Appended, Outcome, Store};

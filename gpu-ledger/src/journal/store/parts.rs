@@ -10,21 +10,21 @@ use crate::journal::Digest;
 
 /// An archive by its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ArchiveFile {
+struct ArchiveFile {
     /// Where.
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     /// Number of its last entry, as its name says.
-    pub(crate) last: u64,
+    last: u64,
 }
 
 /// `archive-<journal>-<first>-<last>.db` in a state directory; that one is of this journal its content says.
 ///
 /// # Errors
 /// Where the directory cannot be listed.
-pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError> {
-    let failed = |cause| StoreError::Io { doing: "list", path: dir.path().to_owned(), cause };
+fn archives_in(dir: &Path) -> Result<Vec<ArchiveFile>, StoreError> {
+    let failed = |cause| StoreError::Io { doing: "list", path: dir.to_owned(), cause };
     let mut archives = Vec::new();
-    for entry in std::fs::read_dir(dir.path()).map_err(failed)? {
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let parts =
@@ -34,6 +34,31 @@ pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError
     }
     archives.sort_by(|one, other| (one.last, &one.path).cmp(&(other.last, &other.path)));
     Ok(archives)
+}
+
+/// The archives of a journal that lie in a directory, oldest first, each continued by the next and the last one by what
+/// begins after entry `base`; and the number of the last entry that was archived and is not here.
+///
+/// # Errors
+/// Where the directory cannot be listed, or an archive not be opened.
+pub(crate) fn archives_of(
+    dir: &Path,
+    journal: &[u8],
+    base: u64,
+) -> Result<(Vec<Reader>, u64), StoreError> {
+    let (mut archives, mut missing) = (Vec::new(), base);
+    let candidates = if missing > 0 { archives_in(dir)? } else { Vec::new() };
+    // Backwards from the journal: each must end where the next begins.
+    while let Some(found) = candidates.iter().find(|one| missing > 0 && one.last == missing) {
+        let archive = Reader::open_file(&found.path)?;
+        if archive.journal() != journal || archive.base() >= missing {
+            break;
+        }
+        missing = archive.base();
+        archives.push(archive);
+    }
+    archives.reverse();
+    Ok((archives, missing))
 }
 
 /// One archive, checked.
@@ -62,7 +87,7 @@ pub struct CheckedArchives {
 pub fn check_archives(dir: &StateDir) -> Result<CheckedArchives, StoreError> {
     let reader = Reader::open(dir)?;
     let mut checked = CheckedArchives { missing: reader.base(), ..CheckedArchives::default() };
-    let candidates = if checked.missing > 0 { archives_in(dir)? } else { Vec::new() };
+    let candidates = if checked.missing > 0 { archives_in(dir.path())? } else { Vec::new() };
     let mut continued = continued_by(&reader)?;
     // Backwards from the journal: each must end where the next begins.
     while checked.missing > 0 {

@@ -9,7 +9,7 @@ use super::error::StoreError;
 use super::projection::big;
 use super::reader::Reader;
 use super::segment::{End, Growing, Reach, Segment, meet};
-use crate::journal::chain::Recovered;
+use crate::journal::chain::{Kept, Recovered};
 use crate::journal::entry::Entry;
 use crate::unit::WallUs;
 
@@ -86,7 +86,7 @@ impl Reader {
     ) -> Result<PeriodRead, StoreError> {
         self.at_one_moment(|witness| {
             let mut segments = self.database.segments()?;
-            let mut tail = Tail::read(&self.database, segments.last())?;
+            let mut tail = Tail::read(&self.database, segments.last(), &mut |_| Ok(()))?;
             let has_end = self.is_in_place() && tail.end.head.seq > 0;
             let witnessed = has_end.then_some(witness.is_some());
             self.meet_witness(&tail.end, witness)?;
@@ -131,7 +131,7 @@ impl Reader {
         let whole = segments.partition_point(|segment| segment.last <= head);
         let within = segments.get(whole).cloned();
         segments.truncate(whole);
-        let tail = Tail::read_until(&self.database, segments.last(), head)?;
+        let tail = Tail::read_until(&self.database, segments.last(), head, &mut |_| Ok(()))?;
         if let Some(within) = within {
             let mut end = tail.end.clone();
             self.database.follow(&mut end, within.last, &mut |_| Ok(()))?;
@@ -193,8 +193,13 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn read(database: &Database, last: Option<&Segment>) -> Result<Self, StoreError> {
-        Self::read_until(database, last, u64::MAX)
+    /// `keep` is given what is kept of each entry, proven.
+    pub(super) fn read(
+        database: &Database,
+        last: Option<&Segment>,
+        keep: &mut dyn FnMut(Kept<'_>) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
+        Self::read_until(database, last, u64::MAX, keep)
     }
 
     /// The same, no further than this entry.
@@ -202,12 +207,16 @@ impl Tail {
         database: &Database,
         last: Option<&Segment>,
         until: u64,
+        keep: &mut dyn FnMut(Kept<'_>) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let mut end = database.recovered(last)?;
         let last_mark = last.and_then(|segment| segment.last_mark);
         let mut growing = Growing::after(end.head.seq, end.head.hash, last_mark);
         let mut entries = Vec::new();
-        database.follow(&mut end, until, &mut |entry| {
+        let first = end.head.seq.saturating_add(1);
+        database.raw((first, until), &mut |kept| {
+            let entry = end.follow(kept).map_err(|error| database.broken(&error))?;
+            keep(kept)?;
             let named = database.named(&entry)?;
             growing.add(&entry, named.as_ref());
             entries.push(entry);

@@ -59,6 +59,11 @@ pub enum Warning {
         /// Why.
         cause: String,
     },
+    /// Not all of the tree is known, and no checkpoint can be signed.
+    TreeUnknown {
+        /// Why, and what to do.
+        cause: String,
+    },
     /// Nothing outside the database says up to where it was acknowledged (`ledger.head` is missing), so
     /// entries cut off its end would not be missed.
     NoWitness,
@@ -77,6 +82,7 @@ impl std::fmt::Display for Warning {
                 f,
                 "no space is kept in reserve ({cause}): that the disk was full may not be journaled"
             ),
+            Self::TreeUnknown { cause } => write!(f, "no checkpoint can be signed: {cause}"),
             Self::NoWitness => f.write_str(
                 "ledger.head was missing: entries cut off the journal's end would not be missed",
             ),

@@ -10,6 +10,7 @@ use super::error::StoreError;
 use super::place::{Place, StateDir};
 use super::schema;
 use super::side::{Acknowledged, Witness};
+use super::tree::Tree;
 use super::writer::JOURNAL;
 use crate::accounting::RowKey;
 use crate::coverage::Gap;
@@ -131,6 +132,15 @@ impl Reader {
             self.meet_witness(&end, witness)?;
             Ok(end)
         })
+    }
+
+    /// The Merkle tree over all entries, as of now. `archives` are those of this journal that are here.
+    ///
+    /// # Errors
+    /// Those of [`Self::end`].
+    pub fn tree<'a>(&'a self, archives: &'a [Self]) -> Result<Tree<'a>, StoreError> {
+        let size = self.end()?.head.seq;
+        Tree::of(archives, &self.database, size)
     }
 
     /// The number of the settlement that a row was booked by.

@@ -255,6 +255,11 @@ pub(super) fn tables(database: &Database) -> Result<Vec<&'static Table>, StoreEr
     Ok(TABLES.iter().copied().filter(has).collect())
 }
 
+/// Whether the journal at hand keeps the subtrees of its tree.
+pub(super) fn has_subtrees(database: &Database) -> Result<bool, StoreError> {
+    Ok(version(database)? >= AUDIT_SINCE)
+}
+
 /// Proves that the tables, and above all their triggers, are those of this version.
 pub(super) fn compare(database: &Database) -> Result<(), StoreError> {
     let memory = PathBuf::from(":memory:");

@@ -13,6 +13,9 @@ use crate::unit::{GpuUuid, Span, WallUs};
 /// Entries of a segment. Small enough that the entries after the last one are read in a blink, large
 /// enough that the segments of a million settlements are few hundred.
 pub(super) const SEGMENT_ENTRIES: u64 = if cfg!(test) { 32 } else { 4_096 };
+/// Height of the subtree of their leaves.
+pub(super) const SEGMENT_LEVEL: u32 = SEGMENT_ENTRIES.ilog2();
+const _: () = assert!(SEGMENT_ENTRIES.is_power_of_two(), "a segment is a subtree");
 /// Settlements that reach over more than this stand one by one: else a server that ran for a month
 /// would make its segment meet every day of that month.
 const NEAR_MS_MAX: u64 = 24 * 60 * 60 * 1_000;

@@ -5,15 +5,19 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::database::{Database, OpenIdentity};
 use super::entering::Entering;
 use super::error::StoreError;
+use super::parts::archives_of;
 use super::period::Tail;
 use super::place::{Lock, Place, Standing, StateDir, Warning};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
+use super::tree::{self, Growth, Tree};
 use crate::accounting::RowKey;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
+use crate::journal::tree::Frontier;
+use crate::journal::{self, Digest};
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -53,6 +57,7 @@ pub struct Store {
 pub(super) struct State {
     pub(super) end: Recovered,
     pub(super) growing: Growing,
+    pub(super) tree: Growth,
 }
 
 /// What became of the drafts.
@@ -145,12 +150,26 @@ impl Store {
             }
             schema::make_in_place(&place, JOURNAL)?;
         }
-        let (database, Tail { growing, end, .. }) = once_openable(|| {
+        let (database, Tail { growing, end, .. }, leaves) = once_openable(|| {
             let database = open_database(&place)?;
-            let tail = Tail::read(&database, database.segments()?.last())?;
-            Ok((database, tail))
+            let segments = database.segments()?;
+            let last = segments.last();
+            let mut leaves = Frontier::starting_at(last.map_or(0, |segment| segment.last));
+            let tail = Tail::read(&database, last, &mut |kept| {
+                leaves.append(kept.leaf()?);
+                Ok(())
+            })?;
+            Ok((database, tail, leaves))
         })?;
-        let state = State { end, growing };
+        let runs = match tree::complete(&database, &place, leaves.begin()) {
+            Ok(runs) => Some(runs),
+            // All else goes on without it.
+            Err(error) => {
+                warnings.push(Warning::TreeUnknown { cause: error.to_string() });
+                None
+            }
+        };
+        let state = State { end, growing, tree: Growth::new(runs, leaves) };
         database.meet_witness(&state.end, witnessed)?;
         let has_entries = state.end.head.seq > 0;
         let (key, made) = place.commitment_key()?;
@@ -194,6 +213,33 @@ impl Store {
     #[must_use]
     pub const fn end(&self) -> &Recovered {
         &self.state.end
+    }
+
+    /// Entries, and the root of the tree of all of them; `None` where not all of the tree is known, of which
+    /// [`Self::warnings`] says more.
+    #[must_use]
+    pub fn tree_head(&self) -> Option<(u64, Digest)> {
+        self.state.tree.head()
+    }
+
+    /// Proves that a tree of these many entries, with that root, is the beginning of the tree that stands on the disk,
+    /// and that this is the one of [`Self::tree_head`].
+    ///
+    /// # Errors
+    /// [`StoreError::Tree`] where it is not; [`StoreError::TreeUnknown`] and [`StoreError::Archived`] where it cannot be
+    /// told; those of the database.
+    pub fn prove_growth(&self, (from, root): (u64, Digest)) -> Result<(), StoreError> {
+        let unknown = || tree::unknown(&self.database.path, 0);
+        let (size, head) = self.tree_head().ok_or_else(unknown)?;
+        let archives = match &self.database.origin {
+            origin if from < origin.base => {
+                archives_of(&self.place.path, &origin.journal, origin.base)?.0
+            }
+            _ => Vec::new(),
+        };
+        let mut tree = Tree::of(archives.iter(), &self.database, size)?;
+        let path = journal::tree::consistency(&mut tree, from, size)?;
+        Ok(journal::tree::check_consistency((from, root), (size, head), &path)?)
     }
 
     /// The key that arguments are committed to with.

@@ -22,9 +22,8 @@ pub(super) struct Asleep {
 }
 
 impl Asleep {
-    /// One settlement more, with what it got of the stretch.
-    pub(super) fn add(&mut self, row: &CutRow<'_>, parts: Parts, stretch: Span) {
-        let held = parts.held();
+    /// One settlement more, with what it held of the stretch, and where any slept what it got of it.
+    pub(super) fn add(&mut self, row: &CutRow<'_>, held: Ms, parts: Option<Parts>, stretch: Span) {
         self.spans = self.spans.saturating_add(held.0);
         let is_within = row.placing().span().is_some_and(|span| {
             stretch.from_ms() <= span.from_ms() && span.to_ms() <= stretch.to_ms()
@@ -33,11 +32,12 @@ impl Asleep {
             Some(Ms::ZERO) => {}
             Some(asleep) if is_within => {
                 self.all = self.all.saturating_add(asleep.0);
-                if parts.alone == held {
+                let alone = parts.map(|parts| parts.alone);
+                if alone == Some(held) {
                     self.alone = self.alone.saturating_add(asleep.0);
                 } else {
                     self.any_shared = true;
-                    self.is_alone_unknown |= parts.alone > Ms::ZERO;
+                    self.is_alone_unknown |= alone != Some(Ms::ZERO);
                 }
             }
             Some(_) | None => self.is_unknown = true,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::bill::{
-    BillError, Divided, GpuBooks, Holding, Kind, Line, LineKey, SharePolicy, divide, statement,
-};
+use crate::bill::ledger::CutBooks;
+use crate::bill::statement::stated;
+use crate::bill::{BillError, Divided, Holding, Kind, Line, LineKey, SharePolicy, divide};
 use crate::unit::{Ms, Span};
 use crate::unknown::NamelessReason;
 
@@ -59,19 +59,16 @@ impl Shares {
 /// Divides the shared time of a GPU. `weights` are the lines' over the whole bill.
 pub(super) fn shares(
     period: Span,
-    books: &GpuBooks<LineKey>,
+    books: &CutBooks<'_>,
     policy: SharePolicy,
     weights: &BTreeMap<LineKey, u64>,
 ) -> Result<Shares, BillError> {
-    let presences: Vec<Holding<Present>> = books
-        .holdings()
-        .into_iter()
-        .map(|Holding { span, pid, account, kind }| {
-            let account = Present { line: account, as_what: Presence::of(kind) };
-            Holding { span, pid, account, kind }
-        })
-        .collect();
-    let swept = statement(period, &presences, &books.uncovered)?;
+    let presence = |place| {
+        let Holding { span, pid, account: line, kind } = books.holding(place)?;
+        let account = Present { line, as_what: Presence::of(kind) };
+        Some(Holding { span, pid, account, kind })
+    };
+    let swept = stated(period, books.len(), presence, &books.uncovered, &mut |_, _| {})?;
     // A line that is there in two ways at once is one sharer.
     let mut sets: BTreeMap<Vec<Present>, Ms> = BTreeMap::new();
     for (set, shared) in swept.shared_between {

@@ -6,10 +6,12 @@ use super::gaps::unmatched;
 use super::measured::{How, Measured, Memory, Who, measured, who};
 use super::{Priced, PricedLine, State, Sum, Total, Unpriced};
 use crate::bill::ledger::{Cut, Which};
+use crate::bill::lines::bill_with;
+use crate::bill::report::assemble::keeps_parts;
 use crate::bill::report::coverage::moment;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::report::{Ask, UNATTRIBUTED};
-use crate::bill::{Bill, BillError, Ledger, LineKey, bill};
+use crate::bill::{Bill, BillError, Ledger, LineKey};
 use crate::prices::{Amount, Exact, Meter, Price, PriceList};
 use crate::unit::{GpuUuid, Ms, Span};
 
@@ -78,7 +80,8 @@ pub(in crate::bill::report) fn priced(
         } else {
             let (by, gpus) = (source.ask.by, source.ask.gpus.as_slice());
             let cut = source.ledger.cut(Which { period: piece, by, gpus });
-            measured(&cut, &bill(piece, &cut.books)?, &how)?
+            let keeps_parts = keeps_parts(source.ledger, source.ask);
+            measured(&cut, &bill_with(piece, &cut.books, keeps_parts)?, &how)?
         };
         for one in all {
             for meter in of_gpu(one.gpu) {

@@ -6,12 +6,11 @@ use super::asleep::Asleep;
 use super::divided::{Presence, shares};
 use super::{State, Unpriced};
 use crate::bill::intervals::union;
-use crate::bill::ledger::{Cut, counts};
+use crate::bill::ledger::{Cut, CutBooks};
 use crate::bill::on_gpu::by_process;
 use crate::bill::report::evidence::Sampled;
 use crate::bill::{
-    AccountStatement, Bill, BillError, Booked, By, GpuBooks, GpuLine, LineKey, LineName, Parts,
-    SharePolicy,
+    AccountStatement, Bill, BillError, By, GpuLine, LineKey, LineName, Parts, SharePolicy,
 };
 use crate::memory::ByteMs;
 use crate::unit::{Ms, Span};
@@ -102,12 +101,11 @@ fn of_gpu(
     };
     let mut sampled: BTreeMap<LineKey, Sampled> = BTreeMap::new();
     let mut slept: BTreeMap<LineKey, Asleep> = BTreeMap::new();
-    for ((row, booked), parts) in of_cut.rows.iter().zip(&books.settlements).zip(&line.settlements)
-    {
-        if matches!(booked, Booked::Placed(_)) && counts(booked, period) {
-            let parts = parts.unwrap_or(Parts::NONE);
-            sampled.entry(row.line).or_default().add(row, parts);
-            slept.entry(row.line).or_default().add(row, parts, period);
+    for (place, row) in books.settlements.iter().enumerate() {
+        if let Some(held) = row.held_of(period) {
+            let parts = line.settlements.get(place).copied().flatten();
+            sampled.entry(row.line).or_default().add(&row, held);
+            slept.entry(row.line).or_default().add(&row, held, parts, period);
         }
     }
     let divided = if how.share == SharePolicy::None {
@@ -217,13 +215,12 @@ struct Nobodys {
 
 fn nobodys(
     period: Span,
-    books: &GpuBooks<LineKey>,
+    books: &CutBooks<'_>,
     line: &GpuLine<LineKey>,
     unread: Option<Span>,
 ) -> Nobodys {
-    let holdings = books.holdings();
-    let spans = || holdings.iter().map(|one| one.span);
-    let billed = holdings.iter().filter(|one| one.kind.accrues()).map(|one| one.span);
+    let spans = || books.holdings().map(|one| one.span);
+    let billed = books.holdings().filter(|one| one.kind.accrues()).map(|one| one.span);
     let held = union(period, spans());
     let less = |all: Ms, part: Ms| Ms(all.0.saturating_sub(part.0));
     let unread = unread.map_or(Ms::ZERO, |tail| less(tail.length(), union(tail, spans())));

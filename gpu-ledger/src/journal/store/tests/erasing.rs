@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::{Folder, archiving, read, settlement};
 use crate::journal::entry::{Draft, Evidence};
 use crate::journal::store::{
-    Reader, Whose, archive, check, check_archives, erase_in_archive, texts_of,
+    Reader, Whose, archive, check, check_archives, erase_in_archives, texts_of,
 };
 
 /// A word that stands in no other text, and no other file.
@@ -73,8 +73,8 @@ fn an_archive_loses_the_text_and_nothing_else_and_what_is_archived_later_stays_e
     let first = settlement(101, folder.store().commitment_key().into()).argv.unwrap();
     let archived = archive(&folder.dir(), cut).unwrap();
     let own = BTreeSet::from([first.commitment]);
-    assert_eq!(erase_in_archive(&archived.file, &own).unwrap(), 1);
-    assert_eq!(erase_in_archive(&archived.file, &own).unwrap(), 0);
+    assert_eq!(erase_in_archives(&folder.dir(), &own).unwrap(), 1);
+    assert_eq!(erase_in_archives(&folder.dir(), &own).unwrap(), 0);
     assert_eq!(Reader::open_file(&archived.file).unwrap().argv(first.place()).unwrap(), None);
     let checked = check_archives(&folder.dir()).unwrap();
     assert!(checked.archives.iter().all(|one| one.report.is_whole()), "{checked:?}");

@@ -10,7 +10,7 @@ use crate::journal::store::{Reader, Store, StoreError, check, check_file};
 
 /// What takes away the tables of keys and of closed periods, which version 4 did not have.
 const AUDIT_GONE: &str = "DROP VIEW signing_keys; DROP VIEW closings; DROP TABLE signing_key; DROP TABLE closed; \
-     DROP TABLE erased;";
+     DROP TABLE erased; DROP TABLE subtree;";
 
 /// Turns the file of a closed journal into one of this version.
 fn make_old(folder: &Folder, version: u32) {
