@@ -1020,7 +1020,8 @@ class Verification:
 
     def check_keys(self):
         """Every key was signed by the one before it, and the last one is the bundle's."""
-        before, self.trusted = None, {self.key.text: self.key}
+        before, own = None, {self.key.text: self.key}
+        self.keys, leading = dict(own), dict(own)
         for _, change, told in sorted(self.books.keys, key=lambda one: one[0]):
             try:
                 key = Key(change["key"])
@@ -1028,16 +1029,21 @@ class Verification:
                     raise Bad("does not name the key before it")
                 if change["previous"] is not None:
                     previous = Key(change["previous"])
-                    if not previous.signed(KEY_CHANGE % (previous.text, key.text),
-                                           base64.b64decode(change["signature"] or "")):
+                    if change["signature"] is None:
+                        self.books.unknowns("key-lost")
+                        leading = dict(own)
+                    elif previous.signed(KEY_CHANGE % (previous.text, key.text), base64.b64decode(change["signature"])):
+                        leading[previous.text] = previous
+                    else:
                         raise Bad("is a key that the one before it did not sign")
-                    self.trusted[previous.text] = previous
-                self.trusted[key.text], before = key, key.text
+                    self.keys[previous.text] = previous
+                self.keys[key.text] = leading[key.text] = key
+                before = key.text
             except Bad as bad:
                 told(str(bad))
         if before not in (None, self.key.text):
             self.fault("key.pub", None, "is not the key that the entries name last")
-        if self.given is not None and self.given not in self.trusted:
+        if self.given is not None and self.given not in leading:
             self.fault("key.pub", None, "is not the key that was given, and no entry leads from that to it")
 
     def witnesses(self):
@@ -1056,7 +1062,7 @@ class Verification:
 
     def meets(self, data, ranged):
         """Whether an older checkpoint is of the same journal."""
-        origin, size, root = checkpoint(opened(data, list(self.trusted.values()), False))
+        origin, size, root = checkpoint(opened(data, list(self.keys.values()), False))
         if origin != self.point[0]:
             raise Bad("is of another journal")
         if size > self.point[1]:
@@ -1182,11 +1188,11 @@ def text(page):
         for gap in complete["gaps"]:
             size = "unknown" if gap["size"] is None else gap["size"]
             out.append("  gap %s of %s from %s to %s, size %s (entry %d)" % (
-                gap["cause"], gap["gpu"] or "every GPU", shown_moment(gap["from"]), shown_moment(gap["to"]), size, gap["seq"]))
+                gap["cause"], shown(gap["gpu"] or "every GPU"), shown_moment(gap["from"]), shown_moment(gap["to"]), size, gap["seq"]))
         if complete["gaps_total"] > len(complete["gaps"]):
             out.append("  and %d more gaps" % (complete["gaps_total"] - len(complete["gaps"])))
         for one in complete["unknown"]:
-            about = " " + one["about"] if one["about"] else ""
+            about = " " + shown(one["about"]) if one["about"] else ""
             held = "" if one["held_ms"] is None else ", %s ms" % one["held_ms"]
             out.append("  %s%s: %d%s" % (one["what"], about, one["count"], held))
     if fresh:
@@ -1254,7 +1260,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="for programs")
     arguments = parser.parse_args()
     page = verified(arguments.bundle, arguments.key, arguments.witness)
-    sys.stdout.write(compact(page) + "\n" if arguments.json else text(page))
+    sys.stdout.write(json.dumps(page, separators=(",", ":")) + "\n" if arguments.json else text(page))
     return status(page)
 
 

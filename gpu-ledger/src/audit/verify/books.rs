@@ -280,6 +280,11 @@ impl Books {
         }
     }
 
+    /// So many keys were lost.
+    pub(super) fn lose_keys(&mut self, lost: u64) {
+        (0..lost).for_each(|_| self.unknowns.add(What::KeyLost, None));
+    }
+
     /// A settlement's booking key.
     pub(super) fn book(&mut self, key: BookedKey) {
         if let Some(keys) = self.keys.get_mut(usize::from(key.bucket())) {

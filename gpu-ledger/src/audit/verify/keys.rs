@@ -36,20 +36,20 @@ impl Keys {
         self.entries.push(entry);
     }
 
-    /// What is wrong with them, by entry; and all of them with the bundle's own.
+    /// What is wrong with them, by entry; and what they come to.
     pub(super) fn chained(
         mut self,
         own: &VerifyingKey,
         mut fault: impl FnMut(Option<(Stands, u64)>, Wrong),
-    ) -> Vec<VerifyingKey> {
+    ) -> Chained {
         self.entries.sort_by_key(|entry| entry.seq);
         let mut before: Option<Arc<str>> = None;
-        let mut known = vec![own.clone()];
+        let mut chained = Chained { all: vec![own.clone()], leading: vec![own.clone()], lost: 0 };
         for entry in &self.entries {
             match entry.follows(before.as_ref()) {
-                Ok(keys) => {
+                Ok(follows) => {
                     before = Some(Arc::clone(&entry.key));
-                    known.extend(keys);
+                    chained.take(follows);
                 }
                 Err(wrong) => fault(Some((entry.stands, entry.seq)), wrong),
             }
@@ -57,23 +57,61 @@ impl Keys {
         if before.is_some_and(|last| *last != *own.to_string()) {
             fault(None, "is not the key that the entries name last".into());
         }
-        known
+        chained
     }
+}
+
+/// The keys of a journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Chained {
+    /// Each that signed for it.
+    pub(super) all: Vec<VerifyingKey>,
+    /// Those that lead to the bundle's, each signed for by the one before it.
+    pub(super) leading: Vec<VerifyingKey>,
+    /// How often one was lost.
+    pub(super) lost: u64,
+}
+
+impl Chained {
+    fn take(&mut self, follows: Follows) {
+        let Follows { previous, next, is_signed } = follows;
+        if let Some(previous) = previous {
+            self.all.push(previous.clone());
+            if is_signed {
+                self.leading.push(previous);
+            } else {
+                self.lost = self.lost.saturating_add(1);
+                self.leading.truncate(1);
+            }
+        }
+        self.all.push(next.clone());
+        self.leading.push(next);
+    }
+}
+
+/// A key, and the one before it.
+struct Follows {
+    previous: Option<VerifyingKey>,
+    next: VerifyingKey,
+    is_signed: bool,
 }
 
 impl KeyEntry {
     /// The keys that it names, where it follows.
-    fn follows(&self, before: Option<&Arc<str>>) -> Result<Vec<VerifyingKey>, Wrong> {
+    fn follows(&self, before: Option<&Arc<str>>) -> Result<Follows, Wrong> {
         let next = key(&self.key)?;
         if before.is_some() && self.previous.as_ref() != before {
             return Err("does not name the key before it".into());
         }
-        let Some(previous) = &self.previous else { return Ok(vec![next]) };
+        let Some(previous) = &self.previous else {
+            return Ok(Follows { previous: None, next, is_signed: false });
+        };
         let previous = key(previous)?;
-        let signature = self.signature.as_deref().unwrap_or_default();
-        previous
-            .check(&key_change_text(&previous, &next), signature)
-            .map_err(|_| "is a key that the one before it did not sign")?;
-        Ok(vec![previous, next])
+        if let Some(signature) = &self.signature {
+            previous
+                .check(&key_change_text(&previous, &next), signature)
+                .map_err(|_| "is a key that the one before it did not sign")?;
+        }
+        Ok(Follows { previous: Some(previous), next, is_signed: self.signature.is_some() })
     }
 }

@@ -1,6 +1,7 @@
 //! Moments as they stand in a verdict, and what touches a period.
 
-use jiff::Timestamp;
+use jiff::Span;
+use jiff::civil::{Date, date};
 use serde::Serialize;
 
 use crate::unit::WallUs;
@@ -13,16 +14,19 @@ pub struct Moment {
     us: String,
 }
 
-/// The first microsecond of the year 10000.
-const YEAR_10000_US: u64 = 253_402_300_800_000_000;
+const EPOCH: Date = date(1970, 1, 1);
+const US_PER_DAY: u64 = 86_400_000_000;
+const US_PER_S: u64 = 1_000_000;
 
 impl Moment {
     /// Of a reading of the wall clock.
-    pub(super) fn of(wall: WallUs) -> Self {
-        let us = i64::try_from(wall.0).ok().filter(|_| wall.0 < YEAR_10000_US);
-        let at = us.and_then(|us| Timestamp::from_microsecond(us).ok());
-        let at = at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string());
-        Self { at, us: wall.0.to_string() }
+    pub(super) fn of(WallUs(us): WallUs) -> Self {
+        let days = i64::try_from(us / US_PER_DAY).ok().and_then(|days| Span::new().try_days(days).ok());
+        let date = days.and_then(|days| EPOCH.checked_add(days).ok());
+        let (s, rest) = (us % US_PER_DAY / US_PER_S, us % US_PER_S);
+        let (hour, minute, second) = (s / 3_600, s / 60 % 60, s % 60);
+        let at = date.map(|date| format!("{date}T{hour:02}:{minute:02}:{second:02}.{rest:06}+00:00"));
+        Self { at, us: us.to_string() }
     }
 
     /// For people.
@@ -53,6 +57,9 @@ pub(super) fn us(wall: WallUs) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first microsecond of the year 10000.
+    const YEAR_10000_US: u64 = 253_402_300_800_000_000;
 
     #[test]
     fn a_moment_is_told_to_the_microsecond_and_never_as_another() {

@@ -25,6 +25,8 @@ closed_list! {
         Open = "open",
         /// An entry that was open when the range begins is not in the bundle.
         NoContext = "no-context",
+        /// A key was lost: the one that signs now is not signed for by it.
+        KeyLost = "key-lost",
         /// Memory of an hour is void.
         MemoryVoid = "memory-void",
         /// Nobody is shown to have watched from the period's beginning on; of a GPU: its accounting.

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
+use super::folder::shown;
 use super::period::Moment;
 
 /// Faults that are told one by one; further ones are counted.
@@ -304,7 +305,7 @@ impl fmt::Display for Completeness {
             CompletenessWord::Incomplete => "completeness: incomplete\n",
         })?;
         for GapTold { seq, cause, gpu, from, to, size } in &self.gaps {
-            let gpu = gpu.as_deref().unwrap_or("every GPU");
+            let gpu = gpu.as_deref().map_or_else(|| "every GPU".to_owned(), safe);
             let size = size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
             let (from, to) = (from.shown(), to.shown());
             writeln!(f, "  gap {cause} of {gpu} from {from} to {to}, size {size} (entry {seq})")?;
@@ -313,7 +314,7 @@ impl fmt::Display for Completeness {
         for UnknownTold { what, about, count, held_ms } in &self.unknown {
             let mut line = format!("  {what}");
             if let Some(about) = about {
-                write!(line, " {about}")?;
+                write!(line, " {}", safe(about))?;
             }
             write!(line, ": {count}")?;
             if let Some(held_ms) = held_ms {
@@ -323,6 +324,11 @@ impl fmt::Display for Completeness {
         }
         Ok(())
     }
+}
+
+/// A stranger's name on a terminal.
+fn safe(name: &str) -> String {
+    shown(name.as_bytes())
 }
 
 fn further(f: &mut fmt::Formatter<'_>, total: u64, told: usize, of: &str) -> fmt::Result {

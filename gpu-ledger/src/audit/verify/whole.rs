@@ -522,22 +522,23 @@ impl<F: Files> Following<'_, '_, F> {
         Ok(true)
     }
 
-    /// Every key of the journal, the given one among them.
+    /// Every key of the journal; the given one leads to the bundle's.
     fn trusted(&mut self) -> Result<Vec<VerifyingKey>, Enough> {
         let mut told = Vec::new();
         let keys = std::mem::take(&mut self.keys);
-        let trusted = keys.chained(&self.sealed.key, |entry, wrong| told.push((entry, wrong)));
+        let chained = keys.chained(&self.sealed.key, |entry, wrong| told.push((entry, wrong)));
         for (entry, wrong) in told {
             match entry {
                 Some((stands, seq)) => self.faults.add(stands.file(), Some(seq), wrong)?,
                 None => self.faults.add("key.pub", None, wrong)?,
             }
         }
-        if self.whole.known.key.as_ref().is_some_and(|given| !trusted.contains(given)) {
+        self.books.lose_keys(chained.lost);
+        if self.whole.known.key.as_ref().is_some_and(|given| !chained.leading.contains(given)) {
             let wrong = "is not the key that was given, and no entry leads from that to it";
             self.faults.add("key.pub", None, wrong.into())?;
         }
-        Ok(trusted)
+        Ok(chained.all)
     }
 
     /// Older checkpoints: the one that the bundle was made with, and the one that was given.

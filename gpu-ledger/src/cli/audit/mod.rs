@@ -1,0 +1,26 @@
+//! `gpu-ledger audit`.
+
+mod verify;
+
+use clap::{Args, Subcommand};
+
+/// What a third party can check.
+#[derive(Args, Debug)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Prove a bundle, or one proven settlement, from nothing but its files
+    Verify(verify::Verify),
+}
+
+impl Audit {
+    pub(super) fn run(self) -> anyhow::Result<u8> {
+        match self.command {
+            Command::Verify(verify) => verify.run(),
+        }
+    }
+}
