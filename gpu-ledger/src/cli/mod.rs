@@ -15,6 +15,7 @@ mod place;
 mod redact;
 mod release;
 mod residency;
+mod rotate_key;
 mod rules;
 mod source;
 mod status;

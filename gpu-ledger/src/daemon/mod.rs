@@ -11,6 +11,7 @@
 //!                └───── acknowledged, after commit ──┘
 //! ```
 
+mod anchors;
 mod begin;
 mod calls;
 mod client;
@@ -30,7 +31,9 @@ mod reread;
 mod resumed;
 mod rows;
 mod rules;
+mod seal_status;
 mod signals;
+mod signing;
 mod socket;
 mod start;
 mod status;
@@ -61,6 +64,7 @@ use self::rules::{Found, InForce, Reloads, Reread};
 pub(crate) use self::signals::hold_reloads;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
+pub(crate) use self::start::{boot_id, machine_id};
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
@@ -129,6 +133,8 @@ struct Daemon {
     /// Drafts without room that nobody says a second time.
     lost_for_good: u64,
     tally: tally::Shared,
+    /// Where checkpoints go.
+    outlets: anchors::SharedOutlets,
     board: meters::Board,
     meters: Interval,
     /// The page that is being written to the text file.

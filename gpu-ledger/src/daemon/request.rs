@@ -73,6 +73,12 @@ pub(super) enum Request {
         /// Their commitments, in hex; at most [`REDACT_MAX`].
         commitments: Vec<String>,
     },
+    /// Let another key sign checkpoints.
+    RotateKey {
+        /// Nobody has the one before any more.
+        #[serde(default)]
+        lost: bool,
+    },
     /// Remember this moment.
     Mark {
         /// Under these words.
@@ -107,7 +113,10 @@ impl Request {
 
     /// Whether only those may ask it who see everything.
     pub(super) const fn is_privileged(&self) -> bool {
-        matches!(self, Self::Release { .. } | Self::Mark { .. } | Self::Redact { .. })
+        matches!(
+            self,
+            Self::Release { .. } | Self::Mark { .. } | Self::Redact { .. } | Self::RotateKey { .. }
+        )
     }
 }
 

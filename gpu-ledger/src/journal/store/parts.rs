@@ -6,25 +6,27 @@ use super::check::{CheckReport, Fault, check_file};
 use super::error::StoreError;
 use super::place::StateDir;
 use super::reader::Reader;
+use super::segment::SEGMENT_ENTRIES;
+use super::tree::frontier_of;
 use crate::journal::Digest;
 
 /// An archive by its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ArchiveFile {
+pub(crate) struct ArchiveFile {
     /// Where.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Number of its last entry, as its name says.
-    last: u64,
+    pub(crate) last: u64,
 }
 
 /// `archive-<journal>-<first>-<last>.db` in a state directory; that one is of this journal its content says.
 ///
 /// # Errors
 /// Where the directory cannot be listed.
-fn archives_in(dir: &Path) -> Result<Vec<ArchiveFile>, StoreError> {
-    let failed = |cause| StoreError::Io { doing: "list", path: dir.to_owned(), cause };
+pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError> {
+    let failed = |cause| StoreError::Io { doing: "list", path: dir.path().to_owned(), cause };
     let mut archives = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    for entry in std::fs::read_dir(dir.path()).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let parts =
@@ -42,7 +44,7 @@ fn archives_in(dir: &Path) -> Result<Vec<ArchiveFile>, StoreError> {
 /// # Errors
 /// Where the directory cannot be listed, or an archive not be opened.
 pub(crate) fn archives_of(
-    dir: &Path,
+    dir: &StateDir,
     journal: &[u8],
     base: u64,
 ) -> Result<(Vec<Reader>, u64), StoreError> {
@@ -87,7 +89,7 @@ pub struct CheckedArchives {
 pub fn check_archives(dir: &StateDir) -> Result<CheckedArchives, StoreError> {
     let reader = Reader::open(dir)?;
     let mut checked = CheckedArchives { missing: reader.base(), ..CheckedArchives::default() };
-    let candidates = if checked.missing > 0 { archives_in(dir.path())? } else { Vec::new() };
+    let candidates = if checked.missing > 0 { archives_in(dir)? } else { Vec::new() };
     let mut continued = continued_by(&reader)?;
     // Backwards from the journal: each must end where the next begins.
     while checked.missing > 0 {
@@ -114,22 +116,39 @@ pub fn check_archives(dir: &StateDir) -> Result<CheckedArchives, StoreError> {
     Ok(checked)
 }
 
-/// The hash of the entry before the first one of a part; `None` where nothing was archived before it.
-fn continued_by(part: &Reader) -> Result<Option<Digest>, StoreError> {
-    let segments = part.database.segments()?;
-    let before = segments.iter().find(|segment| segment.last == part.base());
-    Ok(before.map(|segment| segment.end.hash))
+/// What a part knows of what stands before its first entry.
+#[derive(Clone, Copy, Debug)]
+struct Continued {
+    /// The hash of the entry before; `None` where nothing was archived.
+    hash: Option<Digest>,
+    /// The root of the tree of all that stands before; `None` where that is not known.
+    root: Option<Digest>,
 }
 
-fn of_archive(path: &Path, (last, continued): (u64, Option<Digest>)) -> CheckReport {
+fn continued_by(part: &Reader) -> Result<Continued, StoreError> {
+    let segments = part.database.segments()?;
+    let before = segments.iter().find(|segment| segment.last == part.base());
+    let left = frontier_of(&part.database.runs()?, part.base() / SEGMENT_ENTRIES);
+    Ok(Continued {
+        hash: before.map(|segment| segment.end.hash),
+        root: left.and_then(|left| left.root()),
+    })
+}
+
+fn of_archive(path: &Path, (last, continued): (u64, Continued)) -> CheckReport {
     let mut report = match check_file(path) {
         Ok(report) => report,
         Err(error) => return unread(&error),
     };
-    if report.head.seq != last || continued.is_some_and(|hash| hash != report.head.hash) {
+    let mut fault = |what: String| {
         report.faults_total = report.faults_total.saturating_add(1);
-        let what = format!("it does not end with the entry {last} that what follows it continues");
         report.faults.push(Fault { seq: None, what });
+    };
+    if report.head.seq != last || continued.hash.is_some_and(|hash| hash != report.head.hash) {
+        fault(format!("it does not end with the entry {last} that what follows it continues"));
+    }
+    if report.root.zip(continued.root).is_some_and(|(here, there)| here != there) {
+        fault("its entries make another tree than what follows it says".to_owned());
     }
     report
 }

@@ -5,19 +5,18 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::database::{Database, OpenIdentity};
 use super::entering::Entering;
 use super::error::StoreError;
-use super::parts::archives_of;
 use super::period::Tail;
 use super::place::{Lock, Place, Standing, StateDir, Warning};
 use super::schema;
 use super::segment::Growing;
 use super::side::{Acknowledged, Ballast, Witness};
-use super::tree::{self, Growth, Tree};
+use super::tree::{self, Growth};
 use crate::accounting::RowKey;
+use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{ArgvPlace, Draft, Entry, Evidence, KeptArgv};
 use crate::journal::tree::Frontier;
-use crate::journal::{self, Digest};
 
 /// The database's name in the state directory.
 pub(super) const JOURNAL: &str = "ledger.db";
@@ -220,26 +219,6 @@ impl Store {
     #[must_use]
     pub fn tree_head(&self) -> Option<(u64, Digest)> {
         self.state.tree.head()
-    }
-
-    /// Proves that a tree of these many entries, with that root, is the beginning of the tree that stands on the disk,
-    /// and that this is the one of [`Self::tree_head`].
-    ///
-    /// # Errors
-    /// [`StoreError::Tree`] where it is not; [`StoreError::TreeUnknown`] and [`StoreError::Archived`] where it cannot be
-    /// told; those of the database.
-    pub fn prove_growth(&self, (from, root): (u64, Digest)) -> Result<(), StoreError> {
-        let unknown = || tree::unknown(&self.database.path, 0);
-        let (size, head) = self.tree_head().ok_or_else(unknown)?;
-        let archives = match &self.database.origin {
-            origin if from < origin.base => {
-                archives_of(&self.place.path, &origin.journal, origin.base)?.0
-            }
-            _ => Vec::new(),
-        };
-        let mut tree = Tree::of(archives.iter(), &self.database, size)?;
-        let path = journal::tree::consistency(&mut tree, from, size)?;
-        Ok(journal::tree::check_consistency((from, root), (size, head), &path)?)
     }
 
     /// The key that arguments are committed to with.
