@@ -9,7 +9,9 @@ use crate::bill::report::{Head, Outside, Proven, Reading, Through, Tree as Root}
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
-use crate::journal::store::{Extent, PeriodRead, Reader, StateDir, StoreError, Tree, archives_of};
+use crate::journal::store::{
+    Extent, PeriodRead, RawEntry, Reader, StateDir, StoreError, Tree, archives_of,
+};
 use crate::unit::{Span, WallUs};
 
 /// The journal of one state directory.
@@ -185,11 +187,48 @@ impl JournalFiles {
         Ok(None)
     }
 
+    /// Sixteen bytes that this journal and all its archives have in common.
+    pub(crate) fn journal_id(&self) -> &[u8] {
+        self.journal.journal()
+    }
+
+    /// The end of the journal as of now.
+    pub(crate) fn end(&self) -> Result<Recovered, StoreError> {
+        self.journal.end()
+    }
+
+    /// What a follower knows after entry `seq`: what was booked up to there, and what was open.
+    pub(crate) fn recovered_at(&self, seq: u64) -> Result<Recovered, StoreError> {
+        // Each part knows the end of the one before it.
+        self.reader_of(seq.saturating_add(1)).recovered_at(seq)
+    }
+
+    /// Gives `visit` the entries of these numbers as they are kept, with what they rest on, each proven to be what it was
+    /// sealed as and to follow the one before it.
+    pub(crate) fn raw<E: From<StoreError>>(
+        &self,
+        (first, last): (u64, u64),
+        visit: &mut dyn FnMut(RawEntry<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut next = first;
+        while next <= last {
+            let reader = self.reader_of(next);
+            // Up to where the next part begins.
+            let bases = self.archives.iter().map(Reader::base).chain([self.journal.base()]);
+            let ends = bases.filter(|base| *base >= next).min().unwrap_or(u64::MAX);
+            reader.raw_entries((next, ends.min(last)), visit)?;
+            next = ends.min(last).saturating_add(1);
+        }
+        Ok(())
+    }
+
     /// Whoever has the entry of this number.
     fn reader_of(&self, seq: u64) -> &Reader {
-        let newest_first = self.archives.iter().rev();
-        let older = newest_first.take_while(|_| seq <= self.journal.base());
-        older.filter(|archive| archive.base() < seq).last().unwrap_or(&self.journal)
+        if seq > self.journal.base() {
+            return &self.journal;
+        }
+        let mut newest_first = self.archives.iter().rev();
+        newest_first.find(|archive| archive.base() < seq).unwrap_or(&self.journal)
     }
 }
 
@@ -269,7 +308,7 @@ impl Source for JournalFiles {
 }
 
 /// A moment of the boot clock on the wall clock of a moment of the same boot, in ms since 1970.
-fn wall_ms(at: Moment, boot_ns: u64) -> Option<u64> {
+pub(crate) fn wall_ms(at: Moment, boot_ns: u64) -> Option<u64> {
     let before_us = at.stamp.boot.0.checked_sub(boot_ns)? / 1_000;
     Some(at.stamp.wall.0.checked_sub(before_us)? / 1_000)
 }

@@ -10,6 +10,7 @@ mod socket;
 mod why;
 
 pub use journal::JournalFiles;
+pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
 pub(crate) use replay::{process as journaled_process, replay};
@@ -251,7 +252,7 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 /// What this system calls them, as far as it does.
-fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
+pub(crate) fn users(uids: &BTreeSet<u32>) -> BTreeMap<u32, String> {
     let named = uids.iter().filter_map(|uid| match nix::unistd::User::from_uid((*uid).into()) {
         Ok(user) => user.map(|user| (*uid, user.name)),
         Err(error) => {

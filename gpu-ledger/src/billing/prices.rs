@@ -53,6 +53,17 @@ impl PricesAt {
     /// # Errors
     /// A file that was named and is not there; one that is not right.
     pub fn read(&self, zone: &TimeZone) -> Result<Option<PriceList>, PriceFileError> {
+        Ok(self.read_with_text(zone)?.map(|(prices, _)| prices))
+    }
+
+    /// As [`Self::read`], with the text that they are from.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_with_text(
+        &self,
+        zone: &TimeZone,
+    ) -> Result<Option<(PriceList, String)>, PriceFileError> {
         match self {
             Self::Named(path) => read(path, zone).map(Some),
             Self::Default => match read(Path::new(PRICES_DEFAULT), zone) {
@@ -67,7 +78,7 @@ impl PricesAt {
     }
 }
 
-fn read(path: &Path, zone: &TimeZone) -> Result<PriceList, PriceFileError> {
+fn read(path: &Path, zone: &TimeZone) -> Result<(PriceList, String), PriceFileError> {
     let owned = || path.to_path_buf();
     let bytes = read_bounded(path, FILE_BYTES_MAX.saturating_add(1))
         .map_err(|cause| PriceFileError::Read { path: owned(), cause })?;
@@ -94,7 +105,8 @@ fn read(path: &Path, zone: &TimeZone) -> Result<PriceList, PriceFileError> {
                 .map_or_else(|| PriceFileError::Read { path: owned(), cause: cause() }, faults));
         }
     };
-    parse(&text, zone).map_err(faults)
+    let prices = parse(&text, zone).map_err(faults)?;
+    Ok((prices, text))
 }
 
 /// The first line that no person wrote, of a file that was not read to its end.

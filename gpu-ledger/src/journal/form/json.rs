@@ -182,23 +182,33 @@ impl Printer {
     }
 
     fn time(&mut self, us: u64, out: &mut String) {
+        out.push_str("{\"at\":");
+        let begin = out.len();
+        out.push('"');
+        if self.moment(us, out) {
+            out.push('"');
+        } else {
+            out.truncate(begin);
+            out.push_str("null");
+        }
+        let _ = write!(out, ",\"us\":\"{us}\"}}");
+    }
+
+    /// Appends microseconds since 1970 as RFC 3339 in UTC with its offset; whether there is such a date: nothing is
+    /// appended past the year 9999.
+    pub fn moment(&mut self, us: u64, out: &mut String) -> bool {
         let day = us / US_PER_DAY;
         if self.day.as_ref().is_none_or(|(known, _)| *known != day) {
             let days = i64::try_from(day).ok().and_then(|day| Span::new().try_days(day).ok());
             let date = days.and_then(|days| EPOCH.checked_add(days).ok());
             self.day = Some((day, date.map(|date| date.to_string())));
         }
-        out.push_str("{\"at\":");
-        if let Some((_, Some(date))) = &self.day {
-            let (s, us) = (us % US_PER_DAY / US_PER_S, us % US_PER_S);
-            let (hour, minute, second) = (s / 3_600, s / 60 % 60, s % 60);
-            let time = format_args!("\"{date}T{hour:02}:{minute:02}:{second:02}.{us:06}+00:00\"");
-            // Writing to a string cannot fail.
-            let _ = out.write_fmt(time);
-        } else {
-            out.push_str("null");
-        }
-        let _ = write!(out, ",\"us\":\"{us}\"}}");
+        let Some((_, Some(date))) = &self.day else { return false };
+        let (s, us) = (us % US_PER_DAY / US_PER_S, us % US_PER_S);
+        let (hour, minute, second) = (s / 3_600, s / 60 % 60, s % 60);
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{date}T{hour:02}:{minute:02}:{second:02}.{us:06}+00:00");
+        true
     }
 }
 

@@ -62,7 +62,7 @@ pub struct OpenIdentity {
 }
 
 /// What stands of one entry in a row, nothing proven yet.
-fn kept<'row>(row: &'row SqlRow<'_>) -> rusqlite::Result<Kept<'row>> {
+pub(super) fn kept<'row>(row: &'row SqlRow<'_>) -> rusqlite::Result<Kept<'row>> {
     let body = row.get_ref(1)?.as_blob();
     Ok(Kept {
         seq: row.get(0)?,

@@ -155,13 +155,11 @@ impl Growing {
             self.far.push(Far { seq: mark, of: None, from: ALWAYS.0, to: ALWAYS.1 });
         }
         let Some((from, to)) = reach(entry, named) else { return };
-        let is_near = to.saturating_sub(from) <= NEAR_MS_MAX;
-        match entry.figures {
-            Figures::Settlement(_) | Figures::Gap(_) | Figures::Memory(_) if is_near => {
-                let near = self.near.unwrap_or((from, to));
-                self.near = Some((near.0.min(from), near.1.max(to)));
-            }
-            _ => self.far.push(Far { seq: entry.seq, of: names(&entry.figures), from, to }),
+        if is_near(&entry.figures, (from, to)) {
+            let near = self.near.unwrap_or((from, to));
+            self.near = Some((near.0.min(from), near.1.max(to)));
+        } else {
+            self.far.push(Far { seq: entry.seq, of: names(&entry.figures), from, to });
         }
     }
 
@@ -180,8 +178,40 @@ impl Growing {
     }
 }
 
+/// Whether an entry stands among its neighbours for what it bears on, and not one by one.
+const fn is_near(figures: &Figures, reach: Reach) -> bool {
+    let is_near = reach.1.saturating_sub(reach.0) <= NEAR_MS_MAX;
+    matches!(figures, Figures::Settlement(_) | Figures::Gap(_) | Figures::Memory(_)) && is_near
+}
+
+/// How an entry bears on a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bearing {
+    /// Not by itself: what is open does by being unresolved, and a mark by being the last one.
+    No,
+    /// With its neighbours: most of what a period is made of.
+    Near,
+    /// One by one, wherever it stands.
+    Far,
+}
+
+impl Bearing {
+    /// That of an entry on the milliseconds from the first to before the second. `named`: the entry that it is about
+    /// ([`names`]).
+    #[must_use]
+    pub fn of(entry: &Entry, named: Option<&Figures>, period: (u64, u64)) -> Self {
+        match reach(entry, named) {
+            Some(reach) if !meet(reach, period) => Self::No,
+            Some(reach) if is_near(&entry.figures, reach) => Self::Near,
+            Some(_) => Self::Far,
+            None => Self::No,
+        }
+    }
+}
+
 /// The entry that an entry changes the reading of.
-pub(super) const fn names(figures: &Figures) -> Option<u64> {
+#[must_use]
+pub const fn names(figures: &Figures) -> Option<u64> {
     match figures {
         Figures::Correction(correction) => Some(correction.of),
         Figures::Conflict(conflict) => Some(conflict.of),
