@@ -25,6 +25,7 @@ mod verdict;
 mod whole;
 
 pub use folder::{Files, Folder};
+pub(super) use proof::ProofHead;
 pub use period::Moment;
 pub use verdict::{
     Completeness, CompletenessWord, Fault, Freshness, GapTold, Integrity, IntegrityWord, KeyVerdict,

@@ -1,10 +1,4 @@
-//! One settlement by itself: the file of `audit prove`.
-//!
-//! ```text
-//! {"format":"gpu-ledger-audit-proof","version":1,"key":VKEY,"checkpoint":NOTE,
-//! "entry":{a line of context.jsonl},
-//! "schema":{the form of entries}}
-//! ```
+//! One settlement by itself: the file of `audit prove` ([`crate::audit::prove`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +6,7 @@ use super::books::{Books, Stands};
 use super::keys::key;
 use super::line::{Brings, Line, Prover};
 use super::period::{Moment, Period};
-use super::read::of_version;
+use super::read::{VERSION, of_version};
 use super::verdict::{
     Fault, Freshness, Integrity, IntegrityWord, KeyVerdict, KeyWord, Of, Proven, Verdict, Witness,
 };
@@ -24,17 +18,24 @@ use crate::journal::note::VerifyingKey;
 use crate::journal::tree::check_inclusion;
 
 /// The word of its format.
-pub(in crate::audit) const FORMAT: &str = "gpu-ledger-audit-proof";
+const FORMAT: &str = "gpu-ledger-audit-proof";
 const OTHERWISE: &str = "is not written as this format writes it";
 
 /// Its first line, but for the end.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::audit) struct ProofHead {
-    pub(in crate::audit) format: String,
-    pub(in crate::audit) version: u32,
-    pub(in crate::audit) key: String,
-    pub(in crate::audit) checkpoint: String,
+    format: String,
+    version: u32,
+    key: String,
+    checkpoint: String,
+}
+
+impl ProofHead {
+    /// Of this version.
+    pub(in crate::audit) fn new(key: String, checkpoint: String) -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION, key, checkpoint }
+    }
 }
 
 /// Proves it.

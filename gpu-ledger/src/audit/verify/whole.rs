@@ -94,9 +94,9 @@ impl Faults {
     }
 }
 
-struct Whole<'a, F> {
-    files: &'a F,
-    known: &'a Known,
+pub(super) struct Whole<'a, F> {
+    pub(super) files: &'a F,
+    pub(super) known: &'a Known,
 }
 
 /// What a look at everything came to.
@@ -242,7 +242,8 @@ impl<F: Files> Whole<'_, F> {
         Ok(())
     }
 
-    fn file(&self, listed: &Listed, found: &BTreeMap<Vec<u8>, bool>) -> Result<(), Wrong> {
+    /// That a file is what the manifest says.
+    pub(super) fn file(&self, listed: &Listed, found: &BTreeMap<Vec<u8>, bool>) -> Result<(), Wrong> {
         let name = listed.name.as_str();
         plain(name, found)?;
         let (mut file, size) = self.files.open(name)?;

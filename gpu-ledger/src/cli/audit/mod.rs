@@ -1,5 +1,6 @@
 //! `gpu-ledger audit`.
 
+mod prove;
 mod verify;
 
 use clap::{Args, Subcommand};
@@ -15,12 +16,15 @@ pub(super) struct Audit {
 enum Command {
     /// Prove a bundle, or one proven settlement, from nothing but its files
     Verify(verify::Verify),
+    /// Write one settlement with the proof that it is in the journal, checkable without the rest
+    Prove(prove::Prove),
 }
 
 impl Audit {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         match self.command {
             Command::Verify(verify) => verify.run(),
+            Command::Prove(prove) => prove.run(),
         }
     }
 }

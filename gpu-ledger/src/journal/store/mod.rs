@@ -72,7 +72,7 @@ pub use erase::{Forgotten, Whose, erase_in_archives, texts_of};
 pub use error::StoreError;
 pub use files::{Files, files_of};
 pub use parts::{CheckedArchive, CheckedArchives, check_archives};
-pub(crate) use parts::{archives_in, archives_of};
+pub(crate) use parts::archives_of;
 pub use period::{Extent, PeriodRead};
 pub use place::{StateDir, Warning, is_of_a_journal};
 pub use raw::RawEntry;

@@ -9,7 +9,7 @@ use super::made::{
     said, settlement, unknown, wall,
 };
 use super::python::{Asked, told};
-use crate::audit::verify::{IntegrityWord, Known, KeyWord, Witness};
+use crate::audit::verify::{IntegrityWord, KeyWord, Known, Verdict, Witness};
 use crate::journal::canon::{self, Canonical as _, Writer};
 use crate::journal::entry::{Evidence, Figures, KeyChange};
 use crate::journal::note::{SigningKey, key_change_text};
@@ -17,14 +17,14 @@ use crate::unit::{Bytes, Ms, WallUs};
 use crate::unknown::{GapCause, Observed};
 
 /// Cases that are told to both.
-struct Cases {
+pub(super) struct Cases {
     base: Bundle,
     asked: Asked,
     wanted: Vec<String>,
 }
 
 impl Cases {
-    fn new(base: Bundle) -> Self {
+    pub(super) fn new(base: Bundle) -> Self {
         let (asked, wanted) = (Asked::of(&base), vec![told(&base.verdict())]);
         Self { base, asked, wanted }
     }
@@ -34,6 +34,12 @@ impl Cases {
         self.faults_with(bundle, &Known::default())
     }
 
+    /// What the other one must say of a proof.
+    pub(super) fn proof(&mut self, proof: &str, known: &Known, verdict: &Verdict) {
+        self.asked.proof(proof.as_bytes(), known);
+        self.wanted.push(told(verdict));
+    }
+
     fn faults_with(&mut self, bundle: &Bundle, known: &Known) -> Vec<String> {
         let verdict = bundle.verdict_with(known);
         self.asked.verdict(&self.base, bundle, known);
@@ -41,7 +47,7 @@ impl Cases {
         faults(&verdict)
     }
 
-    fn meet(self, test: &str) {
+    pub(super) fn meet(self, test: &str) {
         let Some(answers) = self.asked.answers(test) else { return };
         for (answer, wanted) in answers.iter().zip(&self.wanted) {
             assert_eq!(answer, wanted);

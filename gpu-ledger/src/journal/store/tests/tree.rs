@@ -12,7 +12,7 @@ use crate::journal::tree::{Frontier, TreeError, check_consistency, check_inclusi
 
 /// The leaves of all entries that are in a folder.
 fn leaves(folder: &Folder) -> Vec<Digest> {
-    let files = super::super::archives_in(&folder.dir()).unwrap();
+    let files = super::super::parts::archives_in(&folder.dir()).unwrap();
     let mut leaves = Vec::new();
     let mut paths: Vec<_> = files.into_iter().map(|file| file.path).collect();
     paths.push(folder.dir().journal());
