@@ -19,10 +19,12 @@ pub mod line;
 #[cfg(test)]
 pub(crate) mod made;
 pub mod manifest;
+pub mod prove;
 pub mod range;
 pub mod read;
 pub mod replay;
 pub mod select;
+pub mod verify;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

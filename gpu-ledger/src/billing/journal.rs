@@ -42,7 +42,7 @@ impl JournalFiles {
     }
 
     fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
-        let (archives, missing) = archives_of(dir.path(), journal.journal(), journal.base())?;
+        let (archives, missing) = archives_of(dir, journal.journal(), journal.base())?;
         Ok(Self { dir: dir.clone(), journal, archives, missing, witnessed: None })
     }
 

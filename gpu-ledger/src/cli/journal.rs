@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::place::JournalPlace;
 use super::redact::{self, Redact};
+use super::rotate_key::{self, RotateKey};
 use super::{STATUS_FAILED, STATUS_UNKNOWN, print};
 use crate::bill::period::{PeriodError, Standpoint, moment_of};
 use crate::clock::Clock;
@@ -48,6 +49,9 @@ enum Command {
     /// Delete the texts of a person's command lines; every proof stays as it is
     #[command(after_help = redact::AFTER_HELP)]
     Redact(Redact),
+    /// Let another key sign the checkpoints of its tree
+    #[command(after_help = rotate_key::AFTER_HELP)]
+    RotateKey(RotateKey),
     /// Move entries older than a moment into a file of their own; the daemon must not run
     #[command(after_help = ARCHIVE_STATUS)]
     Archive {
@@ -68,6 +72,7 @@ impl Journal {
             Command::Check { file: Some(file), .. } => check_one(&file),
             Command::Check { file: None, place } => run_check(&place),
             Command::Redact(redact) => redact.run(),
+            Command::RotateKey(rotate) => rotate.run(clock),
             Command::Archive { before, utc, place } => run_archive(&before, utc, &place, clock),
         }
     }
@@ -148,7 +153,17 @@ fn tell(page: &mut String, path: &Path, report: &CheckReport) -> std::fmt::Resul
             0 => "all of it proven".to_owned(),
             faults => format!("{faults} faults"),
         }
-    )
+    )?;
+    match &report.root {
+        Some(root) => {
+            writeln!(page, "{name}: the tree of entries 1 to {} has root {root}", report.head.seq)
+        }
+        None => writeln!(
+            page,
+            "{name}: the root of its tree is UNKNOWN: an older version archived entries before {first}, and it was not \
+             made since of all archives; put them beside the journal and start the daemon again"
+        ),
+    }
 }
 
 /// With what to do where this user may not look.

@@ -3,6 +3,7 @@
 //! Purpose: the only reader of the environment, and the only place that knows exit statuses.
 
 mod accounting;
+mod audit;
 mod bill;
 mod daemon;
 mod doctor;
@@ -14,6 +15,7 @@ mod place;
 mod redact;
 mod release;
 mod residency;
+mod rotate_key;
 mod rules;
 mod source;
 mod status;
@@ -89,6 +91,8 @@ enum Command {
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
     Rules(rules::RulesCommand),
+    /// Prove what a bill rests on to somebody who has nothing else
+    Audit(audit::Audit),
     /// Look at everything that is needed, and say what is missing and what to do; changes nothing
     Doctor(doctor::Doctor),
     /// Curves of device memory and utilization whose every number says how near it was to its moment
@@ -150,6 +154,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
         | Command::Bill(_)
         | Command::Explain(_)
         | Command::Rules(_)
+        | Command::Audit(_)
         | Command::Doctor(_)
         | Command::Residency(_)
         | Command::Accounting(_)
@@ -219,6 +224,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Bill(bill) => bill.run(clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
+        Command::Audit(audit) => audit.run(),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),
@@ -240,6 +246,7 @@ fn refuse_library(arguments: &Arguments) -> Result<(), Usage> {
         Command::Journal(_) => "journal",
         Command::Bill(_) => "bill",
         Command::Rules(_) => "rules",
+        Command::Audit(_) => "audit",
         Command::Explain(_) => "explain",
         Command::ContainerNames(_) => "container-names",
         Command::Residency(_) => "residency, but for record,",

@@ -151,6 +151,12 @@ pub const KEYS: &[Key] = &[
         needs_restart: false,
         text: |config| Some(config.socket.group.clone()),
     },
+    Key {
+        path: "audit.checkpoint_file",
+        takes: PATH,
+        needs_restart: true,
+        text: |config| config.audit.checkpoint_file.as_ref().map(|path| path.display().to_string()),
+    },
 ];
 
 /// A known key, or a table of known keys.

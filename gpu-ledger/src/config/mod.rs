@@ -80,6 +80,8 @@ pub struct Config {
     pub metrics: MetricsOutlets,
     /// Where readers ask.
     pub socket: SocketPlace,
+    /// Where proofs go.
+    pub audit: AuditOutlets,
 }
 
 /// What to do when kernel events were lost. The gap is recorded in every case.
@@ -141,6 +143,15 @@ pub struct SocketPlace {
     pub group: String,
 }
 
+/// Where proofs go.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditOutlets {
+    /// The file that every checkpoint is appended to; none is written where there is none.
+    #[serde(deserialize_with = "values::absolute_or_none")]
+    pub checkpoint_file: Option<PathBuf>,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -161,6 +172,7 @@ impl Default for Config {
             journal: JournalLimits::default(),
             metrics: MetricsOutlets::default(),
             socket: SocketPlace::default(),
+            audit: AuditOutlets::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::anchors::SharedOutlets;
 use super::calls::Desk;
 use super::fresh::Fresh;
 use super::queue::Queue;
@@ -39,7 +40,7 @@ impl Daemon {
         let clock = options.clock.clone();
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
-        let (store, recovered) = Store::open(&dir)?;
+        let (mut store, recovered) = Store::open(&dir)?;
         store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
         let (host_name, key) = (host_name(), store.commitment_key().clone());
@@ -54,14 +55,17 @@ impl Daemon {
         drafter.cmdline(config.cmdline);
         let since = observer.host().coverage().end;
         let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
-        let head = recovered.head.seq;
+        let outlets = SharedOutlets::default();
+        let signing = start::signing(&mut store, &config, (boot, clock.now()), &outlets);
+        let head = store.end().head.seq;
         let (tally, sums) = summing(&config, &dir, (boot, &clock), &left.earlier, head)?;
         let over = drafter.resume(left.earlier, &left.last_seen, since);
         let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
         let queue = Arc::new(Queue::new(config.journal.queue_length));
         // Its thread ends with the process alone.
         let tell = move |entered| drop(sums.send(entered));
-        let writer = Writer::start(store, boot, clock.clone(), Arc::clone(&queue), tell)?;
+        let writer =
+            Writer::start((store, signing), boot, clock.clone(), Arc::clone(&queue), tell)?;
         let (group, calls, socket) = listening(&config, dir);
         let mut daemon = Self {
             options: options.clone(),
@@ -81,6 +85,7 @@ impl Daemon {
             overflow: Overflow::default(),
             lost_for_good: 0,
             tally,
+            outlets,
             board: meters::Board::default(),
             page_written: None,
             has_stopped: false,

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Daemon;
-use super::queue::Forget;
+use super::queue::{Forget, Rotate};
 use super::request::{
     Call, NOTE_MAX, Peer, REDACT_MAX, RELEASE_DEFAULT, RELEASE_MAX, Reply, Request, VERSION,
 };
@@ -52,6 +52,10 @@ impl Daemon {
             }
             Request::Redact { commitments } => {
                 self.redact(&commitments, reply);
+                return self.turn(None);
+            }
+            Request::RotateKey { lost: is_lost } => {
+                self.queue.rotate(Rotate { is_lost, reply });
                 return self.turn(None);
             }
             Request::Status => self.status_answer(peer),

@@ -184,6 +184,7 @@ impl Daemon {
             unknown: self.unknown_now(host).iter().map(|unknown| unknown.reason).collect(),
             health: self.health(now),
             rules: self.rules_meters(),
+            checkpoint: self.checkpoint_meters(),
             driver_kind: kind.map(|facts| facts.kind.as_str()),
         }
     }

@@ -11,6 +11,7 @@
 //!                └───── acknowledged, after commit ──┘
 //! ```
 
+mod anchors;
 mod begin;
 mod calls;
 mod client;
@@ -31,7 +32,9 @@ mod reread;
 mod resumed;
 mod rows;
 mod rules;
+mod seal_status;
 mod signals;
+mod signing;
 mod socket;
 mod start;
 mod status;
@@ -62,7 +65,7 @@ use self::rules::{Found, InForce, Reloads, Reread};
 pub(crate) use self::signals::hold_reloads;
 use self::signals::{Asked, Signals};
 use self::socket::Socket;
-pub(crate) use self::start::boot_id;
+pub(crate) use self::start::{boot_id, machine_id};
 pub(crate) use self::status_text::status_text;
 pub(crate) use self::stream::{End, StreamError};
 use self::writer::{Condition, Writer};
@@ -131,6 +134,8 @@ struct Daemon {
     /// Drafts without room that nobody says a second time.
     lost_for_good: u64,
     tally: tally::Shared,
+    /// Where checkpoints go.
+    outlets: anchors::SharedOutlets,
     board: meters::Board,
     meters: Interval,
     /// The page that is being written to the text file.

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::gaps::gaps_of;
+use super::seal_status::CheckpointStatus;
 use super::status::{
     CoverageStatus, HealthLine, HealthStatus, JournalStatus, Status, UnknownStatus, notes_of,
     rfc3339,
@@ -28,11 +29,12 @@ pub(crate) fn offline_status(
         Ok(read) => read,
         Err(journal) => return Err(Box::new(OfflineError { daemon: why.to_string(), journal })),
     };
+    let now = Clock::system().now();
     let booked = end.head.booked.values().map(|balance| balance.count).sum();
     let status = Status {
         format: "gpu-ledger-status",
         version: 1,
-        as_of: rfc3339(Clock::system().now().wall),
+        as_of: rfc3339(now.wall),
         host: crate::session::preflight::host_name().to_string(),
         daemon: None,
         rules: None,
@@ -62,6 +64,7 @@ pub(crate) fn offline_status(
             last_commit_took_ms: None,
             condition: if end.ended_in_order { "ended" } else { "not-ended" },
         },
+        checkpoint: CheckpointStatus::of_files(&dir, end.head.seq, now.wall),
         notes,
         queue: None,
         driver: None,

@@ -23,6 +23,8 @@ struct Waiting {
     backlog: Backlog,
     /// What is to be deleted.
     forgets: Vec<Forget>,
+    /// Who asked for another key.
+    rotations: Vec<Rotate>,
     closing: bool,
     /// Nobody waits for the rest any more.
     abandoned: bool,
@@ -32,6 +34,14 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Forget {
     pub(super) commitments: Vec<Digest>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+/// That another key is to sign, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Rotate {
+    /// Nobody has the one before any more.
+    pub(super) is_lost: bool,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
@@ -45,11 +55,19 @@ pub(super) enum Taken {
     Closed,
 }
 
+impl Waiting {
+    fn has_nothing_to_do(&self) -> bool {
+        let asked = !self.forgets.is_empty() || !self.rotations.is_empty();
+        self.backlog.is_taken() && !asked && !self.closing
+    }
+}
+
 impl Queue {
     pub(super) fn new(length_max: usize) -> Self {
         let waiting = Waiting {
             backlog: Backlog::new(length_max),
             forgets: Vec::new(),
+            rotations: Vec::new(),
             closing: false,
             abandoned: false,
         };
@@ -76,7 +94,7 @@ impl Queue {
     /// What waits, at most so much, or that nothing came in `patience`.
     pub(super) fn take(&self, count_max: usize, patience: Duration) -> Taken {
         let mut waiting = self.lock();
-        if waiting.backlog.is_taken() && waiting.forgets.is_empty() && !waiting.closing {
+        if waiting.has_nothing_to_do() {
             let waited = self.came.wait_timeout(waiting, patience);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -92,6 +110,17 @@ impl Queue {
     pub(super) fn forget(&self, forget: Forget) {
         self.lock().forgets.push(forget);
         self.came.notify_one();
+    }
+
+    /// Has another key sign.
+    pub(super) fn rotate(&self, rotate: Rotate) {
+        self.lock().rotations.push(rotate);
+        self.came.notify_one();
+    }
+
+    /// Who asked for another key.
+    pub(super) fn take_rotations(&self) -> Vec<Rotate> {
+        std::mem::take(&mut self.lock().rotations)
     }
 
     /// What is to be deleted.

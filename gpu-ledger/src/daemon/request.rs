@@ -92,6 +92,12 @@ pub(super) enum Request {
         /// Their commitments, in hex; at most [`REDACT_MAX`].
         commitments: Vec<String>,
     },
+    /// Let another key sign checkpoints.
+    RotateKey {
+        /// Nobody has the one before any more.
+        #[serde(default)]
+        lost: bool,
+    },
     /// Remember this moment.
     Mark {
         /// Under these words.
@@ -133,6 +139,7 @@ impl Request {
                 | Self::Redact { .. }
                 | Self::Close { .. }
                 | Self::File { .. }
+                | Self::RotateKey { .. }
         )
     }
 }

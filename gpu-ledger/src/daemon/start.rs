@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::anchors::{Anchors, SYSLOG, SharedOutlets};
+use super::signing::Signing;
 use crate::clock::{Clock, Stamp};
 use crate::config::Config;
 use crate::host::{HostSettings, Resumed};
@@ -67,6 +69,29 @@ fn edges(dir: &StateDir, boot: BootId, now: Stamp) -> Result<Edges, StoreError> 
         edges.take_before(&mark);
     }
     Ok(edges)
+}
+
+/// Where the machine's id stands (machine-id(5)).
+const MACHINE_ID: &str = "/etc/machine-id";
+
+/// The machine's id; `None` where it has none.
+pub(crate) fn machine_id() -> Option<Vec<u8>> {
+    let text = std::fs::read_to_string(MACHINE_ID).ok()?;
+    let id = text.trim();
+    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.as_bytes().to_vec())
+}
+
+/// Begins to sign checkpoints.
+pub(super) fn signing(
+    store: &mut Store,
+    config: &Config,
+    now: (BootId, Stamp),
+    outlets: &SharedOutlets,
+) -> Signing {
+    let file = config.audit.checkpoint_file.clone();
+    let anchors = Anchors::start(SYSLOG.into(), file, Arc::clone(outlets));
+    Signing::start(store, now, machine_id(), anchors)
 }
 
 /// Begins to look for names, where the configuration says.

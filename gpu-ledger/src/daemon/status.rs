@@ -8,6 +8,7 @@ use super::Daemon;
 use super::gaps::GapSum;
 use super::request::{OTHER_USERS, Peer};
 use super::rules::{RefusedStatus, RulesStatus};
+use super::seal_status::CheckpointStatus;
 use super::writer::Condition;
 use crate::accounting::busy::{self, ProcessSamples};
 use crate::accounting::reading::{Holder, OpenRow};
@@ -45,6 +46,7 @@ pub(crate) struct Status {
     pub(crate) open: Vec<OpenStatus>,
     pub(crate) no_driver_row: Vec<RowlessStatus>,
     pub(crate) journal: JournalStatus,
+    pub(crate) checkpoint: CheckpointStatus,
     /// The last notes, newest first; none for whoever does not see all.
     pub(crate) notes: Vec<NoteStatus>,
     pub(crate) queue: Option<QueueStatus>,
@@ -285,6 +287,7 @@ impl Daemon {
                     Condition::Failed(_) => "failed",
                 },
             },
+            checkpoint: self.checkpoint_status(now),
             notes: if peer.sees_all { self.desk.notes.clone() } else { Vec::new() },
             queue: Some(QueueStatus {
                 length: self.queue.length(),
@@ -442,6 +445,7 @@ impl Daemon {
             driver_lacks: self.driver_lack.as_ref().map(ToString::to_string),
             events_lack: events.reduce(|all, one| format!("{all}, {one}")),
             journal_lacks: lack,
+            checkpoint_lack: self.checkpoint_lack(),
         })
     }
 }

@@ -82,8 +82,50 @@ pub(crate) fn status_text(status: &Value) -> String {
         text("/journal/head_seq"),
         text("/journal/head_hash").get(..16).unwrap_or("")
     ));
+    write_checkpoint(&mut page, status);
     write_unknown(&mut page, status);
     page.text
+}
+
+/// How far the journal's tree is signed.
+fn write_checkpoint(page: &mut Page, status: &Value) {
+    let Some(Value::Object(checkpoint)) = status.get("checkpoint") else { return };
+    let of = |name: &str| word(checkpoint.get(name));
+    match checkpoint.get("size") {
+        Some(Value::Number(_)) => page.wrapped(
+            "checkpoint ",
+            &format!(
+                "of {} entries, signed {} ago by key {}; {} entries since",
+                of("size"),
+                time(checkpoint.get("age_ms")),
+                of("key_id"),
+                of("uncovered")
+            ),
+        ),
+        _ => page.wrapped(
+            "checkpoint ",
+            &format!("UNKNOWN or none yet, by key {}; {} entries", of("key_id"), of("uncovered")),
+        ),
+    }
+    for (name, words) in [("refused", "  NOT SIGNED: "), ("unknown", "  NOT SIGNED, UNKNOWN: ")] {
+        if let Some(Value::String(why)) = checkpoint.get(name) {
+            page.wrapped(words, &safe(why));
+        }
+    }
+    let Some(Value::Object(anchors)) = checkpoint.get("anchors") else { return };
+    let outlet = |name: &str| {
+        let Some(Value::Object(outlet)) = anchors.get(name) else { return "unknown".to_owned() };
+        match (outlet.get("lack"), outlet.get("on")) {
+            (Some(Value::String(why)), _) => {
+                format!("FAILS ({} so far: {})", word(outlet.get("failed")), safe(why))
+            }
+            (_, Some(Value::Bool(true))) => "on".to_owned(),
+            (_, Some(Value::Bool(false))) => "off".to_owned(),
+            _ => "none sent yet".to_owned(),
+        }
+    };
+    let told = format!("system log {}, file {}", outlet("syslog"), outlet("file"));
+    page.wrapped("  outside anchors: ", &told);
 }
 
 /// What is UNKNOWN, a line each.
@@ -393,6 +435,14 @@ mod tests {
                 "state_dir": format!("/{name}"), "settlements": u64::MAX / 1_000_000, "unresolved": 3,
                 "head_seq": 12_345_678, "head_hash": "0123456789abcdef0123",
             },
+            "checkpoint": {
+                "key": "k", "key_id": "3c28751e", "size": 12_345_600, "at": when, "age_ms": 61_000, "uncovered": 78,
+                "refused": name, "unknown": null,
+                "anchors": {
+                    "syslog": { "on": true, "failed": 0, "lack": null },
+                    "file": { "on": true, "failed": 3, "lack": name },
+                },
+            },
             "unknown": [{ "reason": "no-samples", "gpu_uuid": "GPU-0", "call": null, "code": 3 }],
             "health": { "well": false, "reasons": [{ "reason": "no-daemon", "detail": name }] },
         })
@@ -421,6 +471,10 @@ mod tests {
             "  gaps in the journal: 3 agent-down (12.345 s, the last until",
             "      2026-11-30T07:36:50.339Z), 1000000 rows-possibly-evicted (24:00:00, 7",
             "      lost)",
+            "checkpoint of 12345600 entries, signed 01:01 ago by key 3c28751e; 78 entries",
+            "      since",
+            "  NOT SIGNED: llama-server",
+            "  outside anchors: system log on, file FAILS (3 so far: llama-server)",
             "GPU_LEDGER_UNKNOWN reason=no-samples gpu=GPU-0 call=- code=3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");

@@ -10,8 +10,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::queue::{Forget, Queue, Taken};
+use super::queue::{Forget, Queue, Rotate, Taken};
 use super::request::VERSION;
+use super::signing::{Seal, Signing};
 use super::tally::{Entered, News};
 use crate::accounting::RowKey;
 use crate::clock::{Clock, Stamp};
@@ -72,6 +73,8 @@ pub(super) struct Progress {
     pub(super) entries: u64,
     pub(super) reoffered: u64,
     pub(super) conflicts: u64,
+    /// How far the tree is signed.
+    pub(super) seal: Seal,
 }
 
 impl Progress {
@@ -91,7 +94,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Starts it. `booked` gets, after each transaction, up to which number it entered, and what is summed.
     pub(super) fn start(
-        store: Store,
+        (store, signing): (Store, Signing),
         boot: BootId,
         clock: Clock,
         queue: Arc<Queue>,
@@ -108,9 +111,11 @@ impl Writer {
             entries: 0,
             reoffered: 0,
             conflicts: 0,
+            seal: signing.seal().clone(),
         });
         let writing = Writing {
             store,
+            signing,
             clock,
             queue,
             hand: Hand::new(boot),
@@ -131,6 +136,7 @@ impl Writer {
 
 struct Writing {
     store: Store,
+    signing: Signing,
     clock: Clock,
     queue: Arc<Queue>,
     hand: Hand,
@@ -168,6 +174,8 @@ impl Writing {
             if let Err(error) = self.forget() {
                 return self.fail(&error);
             }
+            self.rotate();
+            self.sign(false);
             if self.hand.length() == 0 {
                 match self.queue.take(BATCH_MAX, HEARTBEAT) {
                     Taken::Drafts(drafts) => self.hand.take(drafts),
@@ -202,6 +210,8 @@ impl Writing {
                 Err(error) => return self.fail(&error),
             }
         }
+        self.sign(true);
+        self.signing.finish();
         if let Err(error) = self.store.close() {
             tracing::warn!(%error, "the journal was not closed in order; it is whole all the same");
         }
@@ -226,6 +236,33 @@ impl Writing {
             }
         }
         Ok(())
+    }
+
+    /// Signs the tree, where that is due. Whatever keeps it from that keeps nothing else.
+    fn sign(&mut self, is_last: bool) {
+        let now = self.clock.now();
+        if self.signing.see_to(&mut self.store, now, is_last) {
+            self.tell_of_signing();
+        }
+    }
+
+    /// Lets another key sign, where somebody asked for that.
+    fn rotate(&mut self) {
+        for Rotate { is_lost, reply } in self.queue.take_rotations() {
+            let rotated = self.signing.rotate(&mut self.store, self.clock.now(), is_lost);
+            // Whoever asked may have gone. A journal that cannot be written any more says so with the next entry.
+            let _ = reply.send(rotated.map_err(|error| error.to_string()));
+            self.tell_of_signing();
+        }
+    }
+
+    fn tell_of_signing(&self) {
+        let (seal, end) = (self.signing.seal().clone(), self.store.end());
+        self.sender.send_modify(|progress| {
+            // A key is an entry.
+            progress.head = end.head.clone();
+            progress.seal = seal;
+        });
     }
 
     /// Enters as much of what is in hand as goes together.

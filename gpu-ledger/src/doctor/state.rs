@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::config::{Config, RULES_DEFAULT, Rules, RulesError};
 use crate::daemon::{Client, ClientError};
 use crate::naming::{AskError, Question, ask};
+use crate::unit::Ms;
 
 /// Below this a day of a busy host does not fit, nor the room that a full disk is told from.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -74,7 +75,53 @@ pub(super) fn daemon(config: &Config) -> Vec<Check> {
         Ok(status) => rules_in_force(status),
         Err(_) => rules_of(config),
     };
-    vec![answering(&config.socket.path, asked), rules]
+    let checkpoints = asked.as_ref().ok().map(checkpoints);
+    let mut checks = vec![answering(&config.socket.path, asked), rules];
+    checks.extend(checkpoints);
+    checks
+}
+
+/// Whether the journal's tree is signed, and whether anybody out of reach of this host's root has that.
+fn checkpoints(status: &Value) -> Check {
+    let check = "checkpoints";
+    let text = |path: &str| status.pointer(path).and_then(Value::as_str);
+    let number = |path: &str| status.pointer(path).and_then(Value::as_u64);
+    let amiss = |status, cause: String| Check::new(Area::State, check, status, cause);
+    if let Some(why) = text("/checkpoint/refused") {
+        return amiss(Status::Missing, format!("nothing is signed: {why}"))
+            .with_remedy("see what was changed: gpu-ledger journal check");
+    }
+    if let Some(why) = text("/checkpoint/unknown") {
+        return amiss(Status::Unknown, format!("nothing is signed: {why}"))
+            .with_remedy("see its log: journalctl -u gpu-ledger");
+    }
+    let key = text("/checkpoint/key_id").unwrap_or("unknown");
+    let uncovered = number("/checkpoint/uncovered");
+    let (Some(size), Some(uncovered)) = (number("/checkpoint/size"), uncovered) else {
+        return amiss(Status::Unknown, format!("none was signed yet by key {key}"))
+            .with_remedy("wait a minute; see its log: journalctl -u gpu-ledger");
+    };
+    let age =
+        number("/checkpoint/age_ms").map_or_else(|| "unknown".to_owned(), |ms| Ms(ms).to_string());
+    let found = format!("key {key} signed {size} entries {age} ago, {uncovered} came since");
+    let is_on = |name: &str| {
+        let of = |part: &str| status.pointer(&format!("/checkpoint/anchors/{name}/{part}"));
+        of("on").and_then(Value::as_bool) == Some(true) && of("lack") == Some(&Value::Null)
+    };
+    let on: Vec<&str> = [("syslog", "the system's log"), ("file", "the file of checkpoints")]
+        .into_iter()
+        .filter(|(name, _)| is_on(name))
+        .map(|(_, words)| words)
+        .collect();
+    if on.is_empty() {
+        let cause = format!(
+            "{found}; no outside anchor is on, so this host's root can rewrite all of it unseen"
+        );
+        return amiss(Status::Warn, cause).with_remedy(
+            "run a system log, or name audit.checkpoint_file; and keep copies of checkpoints elsewhere",
+        );
+    }
+    Check::ok(Area::State, check, format!("{found}; they go to {}", on.join(" and ")))
 }
 
 /// The rules that a daemon goes by, and whether it refused others.

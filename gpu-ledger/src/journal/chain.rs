@@ -246,9 +246,12 @@ impl Recovered {
             | Figures::Closed(_) => {}
         }
         // That the disk is full is entered out of turn: what was learnt before it may still wait, and is lost
-        // with the agent.
-        let out_of_turn =
-            matches!(&entry.figures, Figures::Gap(gap) if gap.cause == GapCause::DiskFull);
+        // with the agent. Keys and closed periods are entered when somebody asks, and with no daemon too.
+        let out_of_turn = match &entry.figures {
+            Figures::Gap(gap) => gap.cause == GapCause::DiskFull,
+            Figures::Key(_) | Figures::Closed(_) => true,
+            _ => false,
+        };
         if !out_of_turn {
             self.last = Some(entry.at);
         }

@@ -25,6 +25,8 @@ pub enum HealthReason {
     DiskFull,
     /// The journal cannot be written.
     JournalNotWritable,
+    /// Checkpoints are not signed: the journal does not continue what was signed, or its key is another.
+    CheckpointRefused,
 }
 
 impl HealthReason {
@@ -36,6 +38,7 @@ impl HealthReason {
         Self::EventsUnavailable,
         Self::DiskFull,
         Self::JournalNotWritable,
+        Self::CheckpointRefused,
     ];
 
     /// The word in every format.
@@ -48,6 +51,7 @@ impl HealthReason {
             Self::EventsUnavailable => "events-unavailable",
             Self::DiskFull => "disk-full",
             Self::JournalNotWritable => "journal-not-writable",
+            Self::CheckpointRefused => "checkpoint-refused",
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct Vitals {
     pub events_lack: Option<String>,
     /// What keeps the journal from being written; `None` where nothing does.
     pub journal_lacks: Option<JournalLack>,
+    /// Why no checkpoint may be signed; `None` where nothing speaks against it.
+    pub checkpoint_lack: Option<String>,
 }
 
 /// What keeps the journal from being written.
@@ -124,6 +130,8 @@ impl Health {
             }
             None => {}
         }
+        let refused = vitals.checkpoint_lack.iter();
+        reasons.extend(refused.map(|why| (HealthReason::CheckpointRefused, why.clone())));
         Self { reasons }
     }
 
@@ -158,6 +166,7 @@ mod tests {
             driver_lacks: None,
             events_lack: None,
             journal_lacks: None,
+            checkpoint_lack: None,
         }
     }
 
@@ -183,9 +192,11 @@ mod tests {
             driver_lacks: Some("no library".to_owned()),
             events_lack: Some("no\nBTF".to_owned()),
             journal_lacks: Some(JournalLack::DiskFull("0 bytes free".to_owned())),
+            checkpoint_lack: None,
         };
         let read_only = Vitals {
             journal_lacks: Some(JournalLack::NotWritable("read-only".to_owned())),
+            checkpoint_lack: Some("a tree of 7 entries".to_owned()),
             ..well()
         };
         let (ill, read_only) = (Health::of(&ill), Health::of(&read_only));

@@ -66,6 +66,8 @@ pub struct Meters {
     pub health: Health,
     /// What accounts are made by.
     pub rules: RulesMeters,
+    /// How far the journal's tree is signed.
+    pub checkpoint: CheckpointMeters,
     /// `real` or `simulated`; `None` where no driver answers.
     pub driver_kind: Option<&'static str>,
 }
@@ -158,6 +160,22 @@ pub struct RulesMeters {
     pub reloads_refused: u64,
     /// The last one was: the files say something else than what is in force.
     pub is_refused: bool,
+}
+
+/// How far the journal's tree is signed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CheckpointMeters {
+    /// Id of the key that signs; `None` where it is not known, as the next ones.
+    pub key_id: Option<String>,
+    /// Entries that the last checkpoint is of.
+    pub size: Option<u64>,
+    /// When it was signed.
+    pub at: Option<WallUs>,
+    /// Entries that no checkpoint is of.
+    pub uncovered: Option<u64>,
+    /// The places outside: by name, whether checkpoints get there (`None` before the first), and how many of this run did
+    /// not.
+    pub anchors: Vec<(&'static str, Option<bool>, u64)>,
 }
 
 impl Meters {

@@ -234,6 +234,46 @@ impl Shown {
         )
     }
 
+    fn checkpoints(&self, page: &mut Page<'_>) -> fmt::Result {
+        let checkpoint = &self.0.checkpoint;
+        let none = Labels::new;
+        page.gauges(
+            "checkpoint_size",
+            "Entries that the last signed checkpoint of the journal's tree is of.",
+            checkpoint.size.map(|size| (none(), size)),
+        )?;
+        page.gauges(
+            "checkpoint_timestamp_seconds",
+            "When it was signed, in seconds since 1970.",
+            checkpoint.at.map(|at| (none(), seconds_of_us(at))),
+        )?;
+        page.gauges(
+            "checkpoint_uncovered_entries",
+            "Entries on the disk that no checkpoint is of.",
+            checkpoint.uncovered.map(|count| (none(), count)),
+        )?;
+        page.gauges(
+            "checkpoint_key_info",
+            "The key that signs checkpoints.",
+            checkpoint.key_id.iter().map(|id| (vec![("key", id.clone())], 1_u64)),
+        )?;
+        let anchors = || {
+            checkpoint.anchors.iter().map(|(name, is_on, failed)| {
+                (vec![("anchor", (*name).to_owned())], *is_on, *failed)
+            })
+        };
+        page.gauges(
+            "checkpoint_anchor",
+            "Whether checkpoints get to a place outside of the journal.",
+            anchors().filter_map(|(labels, is_on, _)| Some((labels, u64::from(is_on?)))),
+        )?;
+        page.counters(
+            "checkpoint_anchor_failures",
+            "Checkpoints that did not get there, since the daemon started.",
+            anchors().map(|(labels, _, failed)| (labels, failed)),
+        )
+    }
+
     fn own_state(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = || {
             let queues = self.0.queues.iter();
@@ -271,6 +311,7 @@ impl Shown {
         });
         page.gauges("unhealthy", "Why it is not healthy.", ill)?;
         self.rules(page)?;
+        self.checkpoints(page)?;
         let driver = self.0.driver_kind.unwrap_or("none").to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let labels = vec![("version", version), ("driver", driver)];

@@ -7,7 +7,7 @@ use crate::memory::ByteMs;
 use crate::metrics::health::{Health, HealthReason};
 use crate::metrics::held::HeldCount;
 use crate::metrics::{
-    EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters, RulesMeters,
+    CheckpointMeters, EventCount, GapCount, GpuMeters, HeldGpu, HeldPage, QueueMeters, RulesMeters,
 };
 use crate::settlement::{Ground, NamedBy};
 use crate::unit::WallUs;
@@ -79,6 +79,13 @@ fn meters() -> Meters {
             reloads_taken: 3,
             reloads_refused: 2,
             is_refused: true,
+        },
+        checkpoint: CheckpointMeters {
+            key_id: Some("3c28751e".to_owned()),
+            size: Some(40),
+            at: Some(WallUs(1_796_040_480_000_500)),
+            uncovered: Some(2),
+            anchors: vec![("syslog", Some(true), 0), ("file", Some(false), 3)],
         },
         driver_kind: Some("simulated"),
     }

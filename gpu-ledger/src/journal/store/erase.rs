@@ -100,7 +100,7 @@ pub fn erase_in_archives(
 }
 
 fn archives(dir: &StateDir, journal: &Reader) -> Result<Vec<Reader>, StoreError> {
-    archives_of(dir.path(), journal.journal(), journal.base()).map(|(archives, _)| archives)
+    archives_of(dir, journal.journal(), journal.base()).map(|(archives, _)| archives)
 }
 
 fn erase_in(path: &Path, commitments: &BTreeSet<Digest>) -> Result<usize, StoreError> {

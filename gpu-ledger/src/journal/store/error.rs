@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::journal::ChainError;
 use crate::journal::canon::CanonError;
+use crate::journal::note::NoteError;
 use crate::journal::tree::TreeError;
 
 /// Why the journal cannot be read or written.
@@ -180,6 +181,32 @@ pub enum StoreError {
     /// The tree has no such proof, or one proves nothing.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// The journal does not continue what was signed.
+    #[error("{} has a tree of {size} entries that does not continue the checkpoint of {signed} entries that was signed \
+             for it ({cause}): entries were changed or taken away since, and nothing more is signed; see `gpu-ledger \
+             journal check`, and restore the journal that was signed", path.display())]
+    Inconsistent {
+        /// The directory.
+        path: PathBuf,
+        /// Entries of the checkpoint that was signed last.
+        signed: u64,
+        /// Entries that there are.
+        size: u64,
+        /// What does not come out.
+        cause: TreeError,
+    },
+    /// The key is not the one that signs.
+    #[error("nothing can be signed with {}: {what}; put the key back that signed so far, or, where it is lost: gpu-ledger \
+             journal rotate-key --lost", path.display())]
+    Key {
+        /// The key's file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// No such note can be.
+    #[error(transparent)]
+    Note(#[from] NoteError),
     /// Nothing can be archived.
     #[error("nothing to archive: {why}")]
     NothingToArchive {

@@ -59,6 +59,7 @@ mod reader;
 mod schema;
 mod segment;
 mod side;
+mod signing;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -77,5 +78,6 @@ pub use place::{StateDir, Warning, is_of_a_journal};
 pub use raw::RawEntry;
 pub use reader::Reader;
 pub use segment::{Bearing, names};
+pub use signing::{Signed, Signer};
 pub use tree::Tree;
 pub use writer::{Appended, Outcome, Store};

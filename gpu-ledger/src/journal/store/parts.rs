@@ -12,21 +12,21 @@ use crate::journal::Digest;
 
 /// An archive by its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ArchiveFile {
+pub(crate) struct ArchiveFile {
     /// Where.
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Number of its last entry, as its name says.
-    last: u64,
+    pub(crate) last: u64,
 }
 
 /// `archive-<journal>-<first>-<last>.db` in a state directory; that one is of this journal its content says.
 ///
 /// # Errors
 /// Where the directory cannot be listed.
-fn archives_in(dir: &Path) -> Result<Vec<ArchiveFile>, StoreError> {
-    let failed = |cause| StoreError::Io { doing: "list", path: dir.to_owned(), cause };
+pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError> {
+    let failed = |cause| StoreError::Io { doing: "list", path: dir.path().to_owned(), cause };
     let mut archives = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    for entry in std::fs::read_dir(dir.path()).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let parts =
@@ -44,7 +44,7 @@ fn archives_in(dir: &Path) -> Result<Vec<ArchiveFile>, StoreError> {
 /// # Errors
 /// Where the directory cannot be listed, or an archive not be opened.
 pub(crate) fn archives_of(
-    dir: &Path,
+    dir: &StateDir,
     journal: &[u8],
     base: u64,
 ) -> Result<(Vec<Reader>, u64), StoreError> {
@@ -89,7 +89,7 @@ pub struct CheckedArchives {
 pub fn check_archives(dir: &StateDir) -> Result<CheckedArchives, StoreError> {
     let reader = Reader::open(dir)?;
     let mut checked = CheckedArchives { missing: reader.base(), ..CheckedArchives::default() };
-    let candidates = if checked.missing > 0 { archives_in(dir.path())? } else { Vec::new() };
+    let candidates = if checked.missing > 0 { archives_in(dir)? } else { Vec::new() };
     let mut continued = continued_by(&reader)?;
     // Backwards from the journal: each must end where the next begins.
     while checked.missing > 0 {

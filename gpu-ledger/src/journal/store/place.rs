@@ -91,7 +91,7 @@ impl std::fmt::Display for Warning {
 }
 
 /// Files that a journal has beside it, whatever state it is in.
-const FILES: [&str; 10] = [
+const FILES: [&str; 14] = [
     "ledger.db",
     "ledger.db-wal",
     "ledger.db-shm",
@@ -102,6 +102,10 @@ const FILES: [&str; 10] = [
     "ledger.ballast",
     "argv.key",
     "argv.key.new",
+    "ledger.key",
+    "ledger.key.next",
+    "checkpoint",
+    "checkpoint.next",
 ];
 /// Those that must stay the same files while it is written: whoever opens it next goes by them.
 const GUARDED: [&str; 3] = ["ledger.db", "ledger.head", "ledger.lock"];
@@ -290,6 +294,12 @@ impl Place {
         rustix::fs::fchmod(&made, mode).map_err(io("chmod", &path))?;
         self.give_to_owner(&made, &path)?;
         self.sync()
+    }
+
+    /// The user whose directory it is.
+    pub(super) fn owner(&self) -> Result<u32, StoreError> {
+        let found = rustix::fs::fstat(&self.directory).map_err(io("look at", &self.path))?;
+        Ok(found.st_uid)
     }
 
     /// What root makes in a directory of the daemon's is the daemon's.

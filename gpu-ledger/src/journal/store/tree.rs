@@ -9,7 +9,7 @@ use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 use super::database::Database;
 use super::error::StoreError;
 use super::parts::archives_of;
-use super::place::Place;
+use super::place::{Place, StateDir};
 use super::projection::big;
 use super::reader::Reader;
 use super::schema::has_subtrees;
@@ -145,7 +145,7 @@ pub(super) fn complete(
     let base = origin.base / SEGMENT_ENTRIES;
     let (archives, _) = match known.range(..base).count() {
         found if u64::try_from(found) == Ok(base) => (Vec::new(), 0),
-        _ => archives_of(&place.path, &origin.journal, origin.base)?,
+        _ => archives_of(&StateDir::at(&place.path), &origin.journal, origin.base)?,
     };
     let mut tree = Tree::of(&archives, database, end)?;
     let fail = |cause| database.fail(cause);

@@ -32,6 +32,8 @@ mod killed;
 mod model;
 mod modes;
 mod older;
+mod signing;
+mod tree;
 
 use std::path::Path;
 

@@ -12,6 +12,13 @@ use crate::journal::store::{Reader, Store, StoreError, check, check_file};
 const AUDIT_GONE: &str = "DROP VIEW signing_keys; DROP VIEW closings; DROP TABLE signing_key; DROP TABLE closed; \
      DROP TABLE erased; DROP TABLE subtree;";
 
+/// Turns a closed journal or an archive into one of version 4.
+pub(super) fn make_version_4(path: &std::path::Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let steps = format!("BEGIN; {AUDIT_GONE} PRAGMA user_version = 4; COMMIT");
+    connection.execute_batch(&steps).unwrap();
+}
+
 /// Turns the file of a closed journal into one of this version.
 fn make_old(folder: &Folder, version: u32) {
     let connection = rusqlite::Connection::open(folder.dir().journal()).unwrap();

@@ -285,5 +285,4 @@ fn moment(ms: u64) -> String {
 }
 
 #[cfg(test)]
-#[path = "bundles_tests.rs"]
 mod tests;
