@@ -95,6 +95,9 @@ mod reloaded;
 #[path = "daemon/restart.rs"]
 mod restart;
 #[cfg(test)]
+#[path = "daemon/signed.rs"]
+mod signed;
+#[cfg(test)]
 #[path = "daemon/streams.rs"]
 mod streams;
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub mod range;
 pub mod read;
 pub mod replay;
 pub mod select;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 
 pub use error::BundleError;

@@ -19,8 +19,8 @@ const FROM: u64 = 1_000;
 const TO: u64 = 60_000;
 
 fn ask(by: By, share: SharePolicy, is_priced: bool) -> Ask {
-    let prices = "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"held\"\nper_hour = 3.6\n\
-                  [[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"alone\"\nper_hour = 1.8\n";
+    let prices = "currency = \"EUR\"\n[[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"held\"\nper_hour = \"3.6\"\n\
+                  [[price]]\ngpu = \"NVIDIA H200\"\nmeter = \"alone\"\nper_hour = \"1.8\"\n";
     Ask {
         period: Period {
             span: Span::new(DAY_MS + FROM, DAY_MS + TO).unwrap(),

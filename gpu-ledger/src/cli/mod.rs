@@ -32,6 +32,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::bill::BillCommand;
 use self::trace::Trace;
+use crate::audit::BundleError;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
 use crate::billing::{CloseError, DiffError};
@@ -168,6 +169,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
                 || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
+                || error.downcast_ref::<BundleError>().is_some_and(BundleError::is_usage)
                 || error.is::<DiffError>()
                 || error.downcast_ref::<CloseError>().is_some_and(CloseError::is_usage)
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);

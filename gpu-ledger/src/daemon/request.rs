@@ -137,9 +137,9 @@ impl Request {
             Self::Release { .. }
                 | Self::Mark { .. }
                 | Self::Redact { .. }
+                | Self::RotateKey { .. }
                 | Self::Close { .. }
                 | Self::File { .. }
-                | Self::RotateKey { .. }
         )
     }
 }

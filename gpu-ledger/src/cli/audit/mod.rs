@@ -1,5 +1,6 @@
 //! `gpu-ledger audit`.
 
+mod export;
 mod prove;
 mod replay;
 mod verify;
@@ -15,6 +16,8 @@ pub(super) struct Audit {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Write the bill of a period with everything that it is made of, signed, into a folder that anybody can check
+    Export(export::Export),
     /// Prove a bundle, or one proven settlement, from nothing but its files
     Verify(verify::Verify),
     /// Derive the bill of a bundle again from its evidence and rules, and compare it byte for byte
@@ -26,6 +29,7 @@ enum Command {
 impl Audit {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         match self.command {
+            Command::Export(export) => export.run(),
             Command::Verify(verify) => verify.run(),
             Command::Replay(replay) => replay.run(),
             Command::Prove(prove) => prove.run(),

@@ -61,7 +61,7 @@ mod segment;
 mod side;
 mod signing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod writer;
 
