@@ -226,7 +226,7 @@ impl Finished {
             reading.through = Through::Bundle;
         }
         let outside =
-            Outside { driver, driver_version, born_ms, users, reading, ..Outside::default() };
+            Outside { driver, driver_version, born_ms, reading, users, ..Outside::default() };
         let head =
             Head { seq: ending.end.head.seq, hash: ending.end.head.hash, tree: Tree::Root(root) };
         (head, outside)

@@ -142,8 +142,8 @@ impl Row<'_> {
             "ListCost" | "ContractedCost" => line.amount.map(|amount| amount.to_string()),
             "ListUnitPrice" | "ContractedUnitPrice" => line.per_hour.map(|rate| rate.to_string()),
             // An empty journal has no host, and no row.
-            "BillingAccountId" => name(self.host()).or_else(|| word(PROVIDER)),
-            "BillingAccountName" => name(self.host()),
+            "BillingAccountId" => name(&self.host()).or_else(|| word(PROVIDER)),
+            "BillingAccountName" => name(&self.host()),
             "BillingCurrency" => word(currency),
             "BillingPeriodStart" => moment(period.from_ms()),
             "BillingPeriodEnd" => moment(period.to_ms()),
@@ -195,10 +195,10 @@ impl Row<'_> {
     }
 
     /// The host of the bill, or of several the one of the GPU.
-    fn host(&self) -> &Option<String> {
+    fn host(&self) -> Option<String> {
         let is_its = |gpu: &&Gpu| gpu.gpu_uuid == self.line.gpu_uuid;
         let of_gpu = self.report.hosts.as_ref().and(self.report.gpus.iter().find(is_its));
-        of_gpu.map_or(&self.report.host, |gpu| &gpu.host)
+        of_gpu.map_or_else(|| self.report.host.clone(), |gpu| gpu.host.clone())
     }
 
     /// What is billed: of what is not booked nothing, where its amount is known.

@@ -308,8 +308,8 @@ pub(crate) fn account_by(
         gpu_name: driver.gpu_name.as_ref().map(ToString::to_string),
         ..process(figures, identity, argv)
     };
-    let ruled = process.see(|subject| rules.classify(subject));
-    match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
+    let by_rule = process.see(|subject| rules.classify(subject));
+    match (by_rule, &figures.account, label_of(&figures.labels, Label::Service)) {
         (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
         // What it is called without a rule was entered, or it stands there already.
         (None, _, Some(service)) => {

@@ -13,7 +13,7 @@ use super::memory;
 use super::priced;
 use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, MemoryHeld, NoDriverRow, Open,
-    PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
+    PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, UnknownLine, VERSION,
 };
 use crate::bill::chosen::no_such_line;
 use crate::bill::ledger::{Cut, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
@@ -183,18 +183,7 @@ pub(super) fn made(
         shown: Shown::default(),
     };
     holders(&mut report, &cut, &bill, outside);
-    let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
-        cut.line(line.account).is_some_and(|name| name.is_unknown)
-    };
-    let missing = Missing {
-        memory: memory_lacks(&report),
-        archived: outside.missing,
-        samples: found.total.unsampled_count,
-        peaks: found.total.peaks_unknown,
-        lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
-    };
-    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
-    report.unknown = unknown(&report, missing, doubted.collect());
+    report.unknown = unknowns(&report, (&cut, &bill, &found.total), outside.missing);
     if let Some(prices) = &ask.prices {
         let (sampled, users) = (found.by_gpu.as_slice(), &outside.users);
         let source = priced::Source { ledger, ask, cut: &cut, bill: &bill, sampled, users };
@@ -209,6 +198,26 @@ pub(super) fn made(
     let told = cut.books.iter().zip(&cut.gpus);
     let told = told.map(|(books, gpu)| (books.gpu.clone(), told_of(ledger, gpu, books, period)));
     Ok(Made { told: told.collect(), lines: cut.lines, report, unmet })
+}
+
+/// Every UNKNOWN that is none of an amount.
+fn unknowns(
+    report: &Report,
+    (cut, bill, total): (&Cut<'_>, &Bill<LineKey>, &Sampled),
+    archived: u64,
+) -> Vec<UnknownLine> {
+    let unnamed = |line: &&crate::bill::AccountLine<LineKey>| {
+        cut.line(line.account).is_some_and(|name| name.is_unknown)
+    };
+    let missing = Missing {
+        memory: memory_lacks(report),
+        archived,
+        samples: total.unsampled_count,
+        peaks: total.peaks_unknown,
+        lines: bill.accounts.iter().filter(unnamed).map(|line| line.settlements).sum(),
+    };
+    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
+    unknown(report, missing, doubted.collect())
 }
 
 /// Whether anything on the bill says what each settlement got: the settlements themselves, or a price, where one slept.

@@ -95,7 +95,9 @@ pub(super) fn accounts(all: Vec<Account>, is_memory_told: bool) -> Result<Vec<Ac
     }
     let mut lines: Vec<Account> = lines.into_values().collect();
     if !is_memory_told {
-        lines.iter_mut().for_each(|line| line.memory_unknown_ms = None);
+        for line in &mut lines {
+            line.memory_unknown_ms = None;
+        }
     }
     lines.sort_by(largest_first);
     Ok(lines)

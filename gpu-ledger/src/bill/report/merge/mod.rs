@@ -127,7 +127,9 @@ pub fn merge(mut parts: Vec<Part>) -> Result<Option<Report>, BillError> {
     }
     every_gpu_is_one_hosts(&parts)?;
     let ranks = Ranks::of(&parts);
-    parts.iter_mut().for_each(|part| ranks.apply(part));
+    for part in &mut parts {
+        ranks.apply(part);
+    }
     let hosts: Vec<HostLine> = parts.iter().map(host_line).collect();
     let as_of_ms = parts.iter().map(|part| part.as_of_ms).min().flatten();
     let first_as_of = parts.iter().find(|part| part.as_of_ms == as_of_ms);
