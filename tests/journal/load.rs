@@ -43,7 +43,11 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["fill", path, count, batch] => {
-            fill(&StateDir::at(path), count.parse().unwrap(), batch.parse().unwrap());
+            fill(&StateDir::at(path), count.parse().unwrap(), batch.parse().unwrap(), 0);
+        }
+        ["fill", path, count, batch, host] => {
+            let (count, batch) = (count.parse().unwrap(), batch.parse().unwrap());
+            fill(&StateDir::at(path), count, batch, host.parse().unwrap());
         }
         ["open", path] => open(&StateDir::at(path)),
         ["day", path] => {
@@ -57,7 +61,9 @@ fn main() {
             bill(&StateDir::at(path), from, from + DAY_MS);
         }
         ["bill-all", path] => bill(&StateDir::at(path), EPOCH_MS, EPOCH_MS + 2 * DAYS * DAY_MS),
-        _ => panic!("fill DIR COUNT BATCH, or open, day, all, bill-day, bill-all or watch and DIR"),
+        _ => panic!(
+            "fill DIR COUNT BATCH [HOST], or open, day, all, bill-day, bill-all or watch and DIR"
+        ),
     }
     println!("rss_kib {}", status("VmRSS"));
     println!("peak_kib {}", status("VmHWM"));
@@ -74,7 +80,8 @@ fn told(name: &str, from: Instant) {
     println!("{name} {}", from.elapsed().as_nanos());
 }
 
-fn fill(dir: &StateDir, count: u32, batch: u32) {
+/// `host`: which of many, each with eight GPUs of its own.
+fn fill(dir: &StateDir, count: u32, batch: u32, host: u64) {
     let (mut store, _) = Store::open(dir).unwrap();
     let key = store.commitment_key().clone();
     let apart = DAYS * DAY_MS / u64::from(count);
@@ -90,7 +97,7 @@ fn fill(dir: &StateDir, count: u32, batch: u32) {
                 let start = EPOCH_MS + u64::from(number) * apart;
                 let mut job =
                     Job::of(1_000 + number % 30_000, start, 60_000 + u64::from(number % 600_000));
-                job.gpu = u64::from(number % 8);
+                job.gpu = host * 8 + u64::from(number % 8);
                 job.draft(Some(&key))
             })
             .collect();

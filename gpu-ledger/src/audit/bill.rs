@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{Beyond, Period, zone_name};
-use crate::bill::report::{Ask, Head, Outside, Report, Tree, report};
+use crate::bill::report::{Ask, Head, Outside, Reading, Report, Through, Tree, report};
 use crate::bill::{BillError, By, SharePolicy};
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{Change, DriverSaid, Entry, Evidence, Figures, OpenFigures, OpenKind};
@@ -143,6 +143,11 @@ impl BillMaker {
         self.ledger.host()
     }
 
+    /// The entries are all that there is of these stretches of time, and of no other.
+    pub fn limit_to(&mut self, here: Vec<Span>) {
+        self.ledger.limit_to(here);
+    }
+
     /// Ends the ledger after the last entry.
     ///
     /// # Errors
@@ -180,6 +185,30 @@ impl Finished {
         root: Digest,
         users: BTreeMap<u32, String>,
     ) -> Result<Report, BillError> {
+        let ledger = self.ledger();
+        let (head, outside) = self.standing(root, users, false);
+        let ask = Ask {
+            period: period(&asked, ledger.latest_ms()),
+            by: asked.by,
+            share: asked.share,
+            gpus: Vec::new(),
+            accounts: Vec::new(),
+            prices: asked.prices,
+        };
+        report(ledger, &ask, head, &outside)
+    }
+}
+
+impl Finished {
+    /// Where the journal ended, and what a bill shows that stands in evidence. `is_merged`: the bill is one of bundles,
+    /// and not that of the bundle itself.
+    #[must_use]
+    pub fn standing(
+        &self,
+        root: Digest,
+        users: BTreeMap<u32, String>,
+        is_merged: bool,
+    ) -> (Head, Outside) {
         let BillMaker { ledger, ending, drivers, born_ms } = &self.0;
         let (mut driver, mut driver_version) = (None, None);
         let mut epochs = ledger.epochs();
@@ -192,18 +221,15 @@ impl Finished {
         }
         let rowless = ledger.rowless();
         let born_ms = rowless.iter().filter_map(|seq| Some((*seq, *born_ms.get(seq)?))).collect();
-        let outside = Outside { driver, driver_version, born_ms, users, ..Outside::default() };
+        let mut reading = Reading::default();
+        if is_merged {
+            reading.through = Through::Bundle;
+        }
+        let outside =
+            Outside { driver, driver_version, born_ms, reading, users, ..Outside::default() };
         let head =
             Head { seq: ending.end.head.seq, hash: ending.end.head.hash, tree: Tree::Root(root) };
-        let ask = Ask {
-            period: period(&asked, ledger.latest_ms()),
-            by: asked.by,
-            share: asked.share,
-            gpus: Vec::new(),
-            accounts: Vec::new(),
-            prices: asked.prices,
-        };
-        report(ledger, &ask, head, &outside)
+        (head, outside)
     }
 }
 

@@ -16,12 +16,17 @@ pub mod bundle;
 pub mod error;
 pub mod layout;
 pub mod line;
+#[cfg(test)]
+pub(crate) mod made;
 pub mod manifest;
+pub mod prove;
 pub mod range;
 pub mod read;
+pub mod replay;
 pub mod select;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 pub use error::BundleError;
 pub use read::{Bundle, BundleEntry, Place};

@@ -22,7 +22,7 @@ use super::manifest::Manifest;
 use super::range::Range;
 use crate::journal::canon::Texts;
 use crate::journal::chain::{self, read_evidence, sha256};
-use crate::journal::{Digest, Entry, Evidence};
+use crate::journal::{ChainError, Digest, Entry, Evidence};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -76,8 +76,8 @@ impl BundleEntry {
     ///
     /// # Errors
     /// Bytes that are no evidence, as another version may have written.
-    pub fn because(&self) -> Result<Evidence, BundleError> {
-        Ok(read_evidence(self.entry.seq, self.entry.evidence, &self.evidence)?)
+    pub fn because(&self) -> Result<Evidence, ChainError> {
+        read_evidence(self.entry.seq, self.entry.evidence, &self.evidence)
     }
 }
 

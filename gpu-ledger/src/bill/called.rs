@@ -110,9 +110,9 @@ impl<K: Ord + Clone> Called<K> {
             || self.own.iter().any(|own| own.holds(standing))
     }
 
-    /// The first name that no line has. Of a word of ours that there is nothing of it is an answer.
-    pub(super) fn unmet(&self) -> Option<&str> {
-        self.unknown.first().map(String::as_str)
+    /// The names that no line has. Of a word of ours that there is nothing of it is an answer.
+    pub(super) fn unmet(&self) -> &[String] {
+        &self.unknown
     }
 }
 

@@ -182,7 +182,7 @@ pub struct Told {
 }
 
 /// The end of a journal.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 pub struct ToldHead {
     /// Number of its last entry.
     pub seq: u64,
@@ -295,10 +295,9 @@ impl Told {
             version: report.version,
             bill_id: report.bill_id.clone(),
             as_of: report.as_of.clone(),
-            journal_head: ToldHead {
-                seq: report.journal_head.seq,
-                hash: report.journal_head.hash.clone(),
-            },
+            journal_head: report.journal_head.as_ref().map_or_else(ToldHead::default, |head| {
+                ToldHead { seq: head.seq, hash: head.hash.clone() }
+            }),
             period: ToldPeriod {
                 since: report.period.since.clone(),
                 until: report.period.until.clone(),

@@ -14,7 +14,7 @@
 use rust_decimal::Decimal;
 
 use super::period::moment_of;
-use super::report::{PricedLine, Report, State};
+use super::report::{Gpu, PricedLine, Report, State};
 use super::table::text;
 use crate::prices::{Amount, Meter};
 
@@ -142,8 +142,8 @@ impl Row<'_> {
             "ListCost" | "ContractedCost" => line.amount.map(|amount| amount.to_string()),
             "ListUnitPrice" | "ContractedUnitPrice" => line.per_hour.map(|rate| rate.to_string()),
             // An empty journal has no host, and no row.
-            "BillingAccountId" => name(&report.host).or_else(|| word(PROVIDER)),
-            "BillingAccountName" => name(&report.host),
+            "BillingAccountId" => name(&self.host()).or_else(|| word(PROVIDER)),
+            "BillingAccountName" => name(&self.host()),
             "BillingCurrency" => word(currency),
             "BillingPeriodStart" => moment(period.from_ms()),
             "BillingPeriodEnd" => moment(period.to_ms()),
@@ -192,6 +192,13 @@ impl Row<'_> {
             // No zone, region, commitment or tag is known of a GPU, and no row corrects another bill's.
             _ => None,
         }
+    }
+
+    /// The host of the bill, or of several the one of the GPU.
+    fn host(&self) -> Option<String> {
+        let is_its = |gpu: &&Gpu| gpu.gpu_uuid == self.line.gpu_uuid;
+        let of_gpu = self.report.hosts.as_ref().and(self.report.gpus.iter().find(is_its));
+        of_gpu.map_or_else(|| self.report.host.clone(), |gpu| gpu.host.clone())
     }
 
     /// What is billed: of what is not booked nothing, where its amount is known.

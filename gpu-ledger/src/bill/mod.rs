@@ -135,6 +135,22 @@ pub enum BillError {
         /// Which GPU.
         gpu: GpuUuid,
     },
+    /// Two journals tell of one GPU at one time.
+    #[error(
+        "{} and {} both tell of gpu {gpu} from {from} to {to}, which would be billed twice; leave one of them out, or ask \
+         for a period in which only one tells of it",
+        hosts[0], hosts[1]
+    )]
+    SameGpu {
+        /// Which GPU.
+        gpu: GpuUuid,
+        /// The hosts, with their journals, safe to print.
+        hosts: [String; 2],
+        /// The first moment that both tell of (RFC 3339).
+        from: String,
+        /// The first moment after it.
+        to: String,
+    },
     /// A sum left 64 bits.
     #[error("{what} adds up to more than 2^64 - 1 ms; ask for a shorter period")]
     Overflow {

@@ -194,7 +194,7 @@ pub fn close(options: &CloseOptions) -> anyhow::Result<u8> {
     let beside = Files::of_writer(&options.dir)?;
     let mut documents: Vec<(Arc<str>, Digest)> = Vec::new();
     for form in forms(&report) {
-        let page = page(&report, &read.ledger, form)?;
+        let page = page(&report, read.ledger.as_of_ms().unwrap_or(0), form)?;
         documents.push((form.as_str().into(), beside.keep(page.as_bytes())?));
     }
     documents.sort();

@@ -172,7 +172,8 @@ fn second_reading(
     progress: Progress,
 ) -> Result<Told, Stopped> {
     let First { ledger, report, extent } = first;
-    let head = report.journal_head.seq;
+    // Of one journal it always is there.
+    let head = report.journal_head.as_ref().map_or(u64::MAX, |head| head.seq);
     let failed = |error| Stopped::Output(anyhow::Error::new(error));
     let period = report.period.span;
     let gpus: Vec<_> = report.gpus.iter().map(|gpu| gpu.gpu_uuid.clone()).collect();
@@ -226,8 +227,8 @@ fn facts(report: &Report) -> Vec<(String, Option<String>)> {
         ("as_of", report.as_of.clone()),
         ("host", report.host.clone()),
         ("driver", report.driver.clone()),
-        ("journal_head_seq", Some(report.journal_head.seq.to_string())),
-        ("journal_head_hash", Some(report.journal_head.hash.clone())),
+        ("journal_head_seq", report.journal_head.as_ref().map(|head| head.seq.to_string())),
+        ("journal_head_hash", report.journal_head.as_ref().map(|head| head.hash.clone())),
     ];
     facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

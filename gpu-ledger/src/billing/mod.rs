@@ -4,6 +4,7 @@
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
 mod adjust;
+mod bundles;
 mod close;
 mod closed;
 mod diff;
@@ -14,6 +15,7 @@ mod replay;
 mod socket;
 mod why;
 
+pub use bundles::{Verify, bill_of_bundles};
 pub use close::{CloseError, CloseOptions, close};
 pub use diff::{DiffError, DiffOptions, diff};
 pub use export::{ExportFormat, export};
@@ -21,7 +23,7 @@ pub use journal::JournalFiles;
 pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
 pub use replay::{Billed, Replay, ReplayLine, ReplayOptions};
-pub(crate) use replay::{process as journaled_process, replay};
+pub(crate) use replay::{account_by, process as journaled_process, replay};
 pub use socket::JournalSocket;
 pub use why::Why;
 
@@ -218,19 +220,29 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
         return closed::give(options, closing, source, output);
     }
     let (read, report) = reported(options, read, closing.as_ref(), source)?;
-    let page = page(&report, &read.ledger, options.format)?;
+    write_out(options, output, &report, read.ledger.as_of_ms().unwrap_or(0))
+}
+
+/// Writes a bill in its form, with what that has no place for on stderr, and returns the exit status.
+fn write_out(
+    options: &BillOptions,
+    output: Output,
+    report: &Report,
+    as_of_ms: u64,
+) -> anyhow::Result<u8> {
+    let page = page(report, as_of_ms, options.format)?;
     if let Err(error) = output.write(&page) {
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
     }
     if matches!(options.format, Format::Csv { .. } | Format::Focus { .. } | Format::Line) {
-        for note in notes(&report) {
+        for note in notes(report) {
             output::complain(&note);
         }
         if !matches!(options.format, Format::Line) {
-            output::complain(&text::version_words(&report));
+            output::complain(&text::version_words(report));
         }
-        if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(&report)) {
+        if let (Format::Focus { .. }, Some(note)) = (options.format, focus::note(report)) {
             output::complain(&note);
         }
         for note in report.priced.iter().filter_map(text::unmatched_words) {
@@ -358,13 +370,13 @@ fn made(
 }
 
 /// A bill in one form.
-fn page(report: &Report, ledger: &Ledger, format: Format) -> anyhow::Result<String> {
+fn page(report: &Report, as_of_ms: u64, format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => text::render(report),
         Format::Json => json(report)?,
         Format::Csv { is_raw } => table::csv(report, is_raw)?,
         Format::Focus { is_raw } => focus::csv(report, is_raw)?,
-        Format::Line => line(ledger, report),
+        Format::Line => line(as_of_ms, report),
     })
 }
 
@@ -434,7 +446,7 @@ fn asked(options: &BillOptions) -> Asked {
 }
 
 /// The one-line form, of the period's settlements.
-fn line(ledger: &Ledger, report: &Report) -> String {
+fn line(at_ms: u64, report: &Report) -> String {
     let mut totals = Totals::default();
     for line in &report.accounts {
         totals.add((line.account.clone(), line.named_by), line.span_ms_total);
@@ -445,7 +457,6 @@ fn line(ledger: &Ledger, report: &Report) -> String {
     for line in &report.disputed {
         totals.add_disputed(line.raw_ms);
     }
-    let at_ms = ledger.as_of_ms().unwrap_or(0);
     let mut line = journal_line(WallUs(at_ms.saturating_mul(1_000)), &totals);
     line.push('\n');
     line

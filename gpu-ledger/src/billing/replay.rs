@@ -25,7 +25,8 @@ use crate::escape::unescape;
 use crate::identity::{Program, argv_words};
 use crate::journal::Entry;
 use crate::journal::entry::{
-    ArgvEvidence, Evidence, Figures, IdentityEvidence, KeptArgv, SettlementFigures,
+    ArgvEvidence, Evidence, Figures, IdentityEvidence, KeptArgv, SettlementEvidence,
+    SettlementFigures,
 };
 use crate::kernel::Argv;
 use crate::place::{Place, without_secrets};
@@ -264,26 +265,7 @@ impl Replaying<'_> {
         };
         let Some(identity) = &evidence.identity else { return figures.account.clone() };
         let argv = self.argv(figures, identity, argv);
-        let driver = &evidence.driver;
-        let process = Process {
-            gpu_index: Some(driver.gpu_index),
-            gpu_name: driver.gpu_name.as_ref().map(ToString::to_string),
-            ..process(figures, identity, argv)
-        };
-        let ruled = process.see(|subject| self.rules.classify(subject));
-        match (ruled, &figures.account, label_of(&figures.labels, Label::Service)) {
-            (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
-            // What it is called without a rule was entered, or it stands there already.
-            (None, _, Some(service)) => {
-                let ground =
-                    label_of(&figures.labels, Label::Ground).and_then(|word| Ground::of(word));
-                Account::Unclassified { name: Arc::clone(service), ground }
-            }
-            (None, Account::Unclassified { .. }, None) => figures.account.clone(),
-            (None, _, None) => {
-                process.see(|subject| Attributor::default().attribute(subject).account)
-            }
-        }
+        account_by(self.rules, figures, &evidence, argv)
     }
 
     /// The arguments as they are stored, where a rule looks at them; notes what a rule looks at and is not there. The
@@ -309,6 +291,33 @@ impl Replaying<'_> {
             unseen.argv_of_unknown_mode = unseen.argv_of_unknown_mode.saturating_add(1);
         }
         kept.filter(|_| uses_argv).map(|kept| kept.argv)
+    }
+}
+
+/// The account that rules give a settlement by what is stored of it; where nobody is known, the one it stands on.
+pub(crate) fn account_by(
+    rules: &RuleSet,
+    figures: &SettlementFigures,
+    evidence: &SettlementEvidence,
+    argv: Option<Argv>,
+) -> Account {
+    let Some(identity) = &evidence.identity else { return figures.account.clone() };
+    let driver = &evidence.driver;
+    let process = Process {
+        gpu_index: Some(driver.gpu_index),
+        gpu_name: driver.gpu_name.as_ref().map(ToString::to_string),
+        ..process(figures, identity, argv)
+    };
+    let by_rule = process.see(|subject| rules.classify(subject));
+    match (by_rule, &figures.account, label_of(&figures.labels, Label::Service)) {
+        (Some(Ruled { account, rule }), ..) => Account::Ruled { name: account, rule },
+        // What it is called without a rule was entered, or it stands there already.
+        (None, _, Some(service)) => {
+            let ground = label_of(&figures.labels, Label::Ground).and_then(|word| Ground::of(word));
+            Account::Unclassified { name: Arc::clone(service), ground }
+        }
+        (None, Account::Unclassified { .. }, None) => figures.account.clone(),
+        (None, _, None) => process.see(|subject| Attributor::default().attribute(subject).account),
     }
 }
 

@@ -3,7 +3,7 @@
 mod close;
 mod diff;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::tz::TimeZone;
@@ -13,6 +13,7 @@ use self::diff::Diff;
 use super::Usage;
 use super::place::Place;
 use super::source::with_source;
+use crate::audit::verify::{IntegrityWord, Known, Of, verify};
 use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
 use crate::billing::{self, BillOptions, Format, PricesAt, Version};
@@ -99,6 +100,11 @@ pub(super) struct Bill {
     /// As the journal stood when entry N was its last
     #[arg(long, value_name = "N")]
     head: Option<u64>,
+    /// Of audit bundles instead of the journal (may be given again): of any number of hosts one bill. Each is verified
+    /// first, and one that is not proven makes no bill; several of one host continue each other. Without a period it
+    /// is of all the time that they are of
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["as_of", "head"])]
+    from: Vec<PathBuf>,
     /// What a line stands for: account, user, program, gpu, process, or where it ran: service (what the account is
     /// without rules), unit, container, pod, namespace, job; kind (compute, graphics), model
     #[arg(long, value_name = "WHAT", default_value = "account")]
@@ -147,8 +153,32 @@ enum Form {
 /// Makes the bill.
 fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
     let place = bill.place.clone();
+    let from = bill.from.clone();
+    if !from.is_empty() && (place.names_state_dir() || place.names_socket()) {
+        let what =
+            "--from bills what is in the bundles; leave --state-dir and --socket out beside it";
+        return Err(Usage(what.to_owned()).into());
+    }
     let options = options(bill, clock)?;
+    if !from.is_empty() {
+        return billing::bill_of_bundles(&options, &from, &proven);
+    }
     with_source(&place, "bill", |source| billing::bill(&options, source))
+}
+
+/// Proves a bundle. That something of its period is unknown is for the bill to say.
+fn proven(path: &Path) -> anyhow::Result<()> {
+    let verdict = verify(path, &Known::default());
+    let is_bundle = verdict.of == Of::Bundle;
+    if verdict.integrity.verdict == IntegrityWord::Good && is_bundle {
+        return Ok(());
+    }
+    let first = verdict.integrity.faults.first();
+    let fault = first.map_or_else(
+        || "it is the proof of one settlement, and no bundle".to_owned(),
+        |fault| format!("integrity failed: {} {}", fault.file, fault.what),
+    );
+    anyhow::bail!("{fault}; gpu-ledger audit verify says it all")
 }
 
 /// Refuses what a form has no place for, instead of leaving it out without a word.

@@ -315,6 +315,12 @@ impl<'a> Note<'a> {
         self.text
     }
 
+    /// How many signatures it has.
+    #[must_use]
+    pub const fn signatures(&self) -> usize {
+        self.signatures.len()
+    }
+
     /// The text, where one of these keys signed it. Signatures of other keys say nothing.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
               starts foreign programs and times them"
 )]
 
+mod audit;
 mod build;
 mod daemon;
 mod events;
@@ -37,6 +38,8 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum Benchmark {
+    /// A bundle of a million settlements exported and verified, and two hundred hosts' bundles as one bill
+    Audit(audit::Options),
     /// The tracer's cost on what it traces, and its CPU, memory and misses beside execsnoop,
     /// bpftrace and forkstat (needs root)
     Events(events::Options),
@@ -51,6 +54,7 @@ enum Benchmark {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     match &options.benchmark {
+        Benchmark::Audit(options) => audit::run(options),
         Benchmark::Events(options) => events::run(options),
         Benchmark::Journal(options) => journal::run(options),
         Benchmark::Residency(options) => residency::run(options),

@@ -184,13 +184,20 @@ impl Ledger {
         };
         let of_whose: Arc<[LineKey]> = whose.iter().map(of_whose).collect();
 
+        let not_here = self.not_here(period);
         let mut cut = Vec::with_capacity(self.sights.gpus().len());
         let mut books = Vec::with_capacity(cut.capacity());
         for ((number, sight), places) in (0_u32..).zip(self.sights.gpus()).zip(places) {
+            let as_of_ms = self.as_of_ms().unwrap_or(u64::MAX);
+            let unread = sight.unread(period, as_of_ms, PENDING_MS_MAX);
+            let mut uncovered = sight.uncovered(period, &self.gaps);
+            uncovered.extend(&not_here);
             cut.push(CutGpu {
                 sight,
                 holders: Vec::new(),
-                unread: sight.unread(period, self.as_of_ms().unwrap_or(u64::MAX), PENDING_MS_MAX),
+                // No read will tell of what is not here.
+                unread: unread
+                    .filter(|tail| not_here.iter().all(|other| other.overlap(*tail).is_none())),
                 dead_rows_last: sight.dead_rows_last(period),
                 is_doubted: sight.is_doubted(period),
                 memory: self.cut_memory(number, period, by == By::Process, |whose| {
@@ -201,7 +208,7 @@ impl Ledger {
                 gpu: sight.gpu.clone(),
                 settlements: CutRows::new(self, Arc::clone(&of_whose), places),
                 running: Vec::new(),
-                uncovered: sight.uncovered(period, &self.gaps),
+                uncovered,
             });
         }
         // What hides behind a dead row began unseen.
@@ -283,7 +290,13 @@ impl Ledger {
     /// When process events were received within the period, and for how long of it.
     #[must_use]
     pub fn processes(&self, period: Span) -> Option<(Span, Ms)> {
-        self.sights.processes(period, &self.gaps)
+        let Some(here) = &self.here else { return self.sights.processes(period, &self.gaps) };
+        let within = here.iter().filter_map(|here| here.overlap(period));
+        let parts = within.filter_map(|part| self.sights.processes(part, &self.gaps));
+        parts.reduce(|(span, covered), (more, ms)| {
+            let (from, to) = (span.from_ms().min(more.from_ms()), span.to_ms().max(more.to_ms()));
+            (Span::new(from, to).unwrap_or(span), Ms(covered.0.saturating_add(ms.0)))
+        })
     }
 
     fn value(&self, by: By, whose: Whose) -> Value {

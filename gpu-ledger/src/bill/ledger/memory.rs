@@ -267,7 +267,9 @@ impl Ledger {
         let waits_ms = SLOT_MS.saturating_add(PENDING_MS_MAX);
         let awaited = last_ms
             .filter(|last| self.is_running() && as_of_ms.saturating_sub(*last) <= waits_ms)
-            .and_then(|last| Span::new(last.max(period.from_ms()), period.to_ms()));
+            .and_then(|last| Span::new(last.max(period.from_ms()), period.to_ms()))
+            // No stretch will come of what is not here.
+            .filter(|tail| self.not_here(*tail).is_empty());
         cut.pending = awaited.map_or(Ms::ZERO, Span::length);
         cut.uncovered = less(less(period.length(), with_cut), cut.pending);
     }

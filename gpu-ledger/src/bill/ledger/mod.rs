@@ -22,6 +22,7 @@ pub use cut::{Cut, CutBooks, CutGpu, Holder, PENDING_MS_MAX, Which};
 pub use memory::{CutMemory, MemoryOf};
 pub use rows::{CutRow, CutRows, counts};
 pub use sight::Sight;
+pub(super) use sight::outside;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use crate::journal::entry::{
 };
 use crate::journal::{Entry, Figures, Recovered};
 use crate::settlement::{Account, Balance};
-use crate::unit::{Bytes, GpuUuid, Pid, WallUs};
+use crate::unit::{Bytes, GpuUuid, Pid, Span, WallUs};
 use crate::unknown::{DisputeReason, GapCause};
 
 /// Entries that a ledger which keeps no settlement keeps one by one: what is open, corrected, in conflict or a gap. Some
@@ -103,6 +104,8 @@ pub struct Ledger {
     /// Of a ledger that keeps no settlement: what else of them a bill goes by.
     passed: Option<Passed>,
     last_seq: u64,
+    /// What the entries are all of; `None`: every time.
+    here: Option<Vec<Span>>,
 }
 
 /// What is left of settlements that were taken and not kept.
@@ -198,6 +201,18 @@ impl Ledger {
             return Err(BillError::Kept { most: PASSED_MAX });
         }
         Ok(())
+    }
+
+    /// The entries are all that there is of these stretches of time, and of no other: what lies outside of them was
+    /// not seen, whatever else was taken.
+    pub fn limit_to(&mut self, here: Vec<Span>) {
+        self.here = Some(here);
+    }
+
+    /// What of a period the entries are not of.
+    #[must_use]
+    pub fn not_here(&self, period: Span) -> Vec<Span> {
+        self.here.as_ref().map_or_else(Vec::new, |here| outside(period, here.iter().copied()))
     }
 
     /// The moment up to which the entries speak, in ms since 1970; `None` before the first.

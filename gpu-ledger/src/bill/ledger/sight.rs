@@ -71,7 +71,7 @@ impl Sight {
         doubts.any(|doubt| doubt.overlap(period).is_some())
     }
 
-    fn spans(&self) -> impl Iterator<Item = Span> {
+    pub(in crate::bill) fn spans(&self) -> impl Iterator<Item = Span> {
         self.seen.iter().copied().chain(self.now)
     }
 
@@ -338,7 +338,7 @@ fn until(span: Span, at_ms: u64) -> Span {
 }
 
 /// What of the period lies in none of the spans.
-fn outside(period: Span, spans: impl Iterator<Item = Span>) -> Vec<Span> {
+pub(in crate::bill) fn outside(period: Span, spans: impl Iterator<Item = Span>) -> Vec<Span> {
     let mut inside: Vec<Span> = spans.filter_map(|span| span.overlap(period)).collect();
     inside.sort_unstable_by_key(|span| (span.from_ms(), span.to_ms()));
     let mut outside = Vec::new();

@@ -1,25 +1,27 @@
 //! From a ledger to a report. The figures are the bill's; here they only find their fields.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Unpriced;
-use super::coverage::{Missing, coverage, moment, possibly_lost, unknown};
+use super::coverage::{Missing, coverage, moment, not_here, possibly_lost, told_of, unknown};
 use super::evidence::Sampled;
-use super::left_out::{Whole, filter};
+use super::left_out::{Unmet, Whole, filter};
 use super::lifetimes::{Class, Classes};
 use super::memory;
 use super::priced;
 use super::{
     Account, ClockBehind, Disputed, FORMAT, Gpu, JournalHead, Lane, MemoryHeld, NoDriverRow, Open,
-    PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, VERSION,
+    PeriodLine, Reading, ReadingLine, Report, Settled, Unattributed, UnknownLine, VERSION,
 };
+use crate::bill::chosen::no_such_line;
 use crate::bill::ledger::{Cut, CutBooks, CutGpu, CutRow, Holder, MemoryOf, PENDING_MS_MAX, Which};
 use crate::bill::lines::bill_with;
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, Parts, SharePolicy, Shown, divide,
+    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, LineName, Parts, SharePolicy, Shown, divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
@@ -107,6 +109,30 @@ pub fn report(
     head: Head,
     outside: &Outside,
 ) -> Result<Report, BillError> {
+    let Made { report, unmet, .. } = made(ledger, ask, head, outside)?;
+    match unmet.words.first() {
+        Some(word) => Err(no_such_line(word, unmet.known.iter().map(String::as_str))),
+        None => Ok(report),
+    }
+}
+
+/// A report, and what several of them are made one by.
+pub(super) struct Made {
+    pub(super) report: Report,
+    /// The names of its lines, by rank.
+    pub(super) lines: Vec<LineName>,
+    /// When each GPU was in sight or held.
+    pub(super) told: BTreeMap<GpuUuid, Vec<Span>>,
+    /// What it was asked for and has no line of.
+    pub(super) unmet: Unmet,
+}
+
+pub(super) fn made(
+    ledger: &Ledger,
+    ask: &Ask,
+    head: Head,
+    outside: &Outside,
+) -> Result<Made, BillError> {
     let period = bounds(ledger, &ask.period);
     let cut = ledger.cut(Which { period, by: ask.by, gpus: &ask.gpus });
     let mut bill = bill_with(period, &cut.books, keeps_parts(ledger, ask))?;
@@ -121,11 +147,12 @@ pub fn report(
         version: VERSION,
         bill_id: bill_id(ledger, ask, period, (head, outside.reading.only_uid)),
         as_of: ledger.as_of_ms().map(moment),
-        journal_head: journal_head(head),
+        journal_head: Some(journal_head(head)),
         reading: reading(outside),
         period: period_line(ledger, ask, period),
         clock_behind: ask.period.beyond_now.map(|beyond| clock_behind(ask, beyond)),
         host: ledger.host().map(ToString::to_string),
+        hosts: None,
         driver: outside.driver.clone(),
         driver_version: outside.driver_version.clone(),
         by: ask.by.as_str(),
@@ -157,15 +184,7 @@ pub fn report(
         lanes: lanes(&cut, ask.by, period),
     };
     holders(&mut report, &cut, &bill, outside);
-    let missing = Missing {
-        memory: memory_lacks(&report),
-        archived: outside.missing,
-        samples: found.total.unsampled_count,
-        peaks: found.total.peaks_unknown,
-        lines: unnamed(&cut, &bill),
-    };
-    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
-    report.unknown = unknown(&report, missing, doubted.collect());
+    report.unknown = unknowns(&report, (&cut, &bill, &found.total), outside.missing);
     if let Some(prices) = &ask.prices {
         let (sampled, users) = (found.by_gpu.as_slice(), &outside.users);
         let source = priced::Source { ledger, ask, cut: &cut, bill: &bill, sampled, users };
@@ -173,10 +192,30 @@ pub fn report(
         report.unknown.extend(priced::unknown(&in_money, period));
         report.priced = Some(in_money);
     }
-    report.shown = shown(&report, &cut);
+    report.unknown.extend(not_here(ledger, period));
+    report.shown = shown(&report, &cut.lines);
     let whole = Whole { cut: &cut, bill: &bill, users: &outside.users };
-    filter(&mut report, ask, &whole)?;
-    Ok(report)
+    let unmet = filter(&mut report, ask, &whole)?;
+    let told = cut.books.iter().zip(&cut.gpus);
+    let told = told.map(|(books, gpu)| (books.gpu.clone(), told_of(ledger, gpu, books, period)));
+    Ok(Made { told: told.collect(), lines: cut.lines, report, unmet })
+}
+
+/// Every UNKNOWN that is none of an amount.
+fn unknowns(
+    report: &Report,
+    (cut, bill, total): (&Cut<'_>, &Bill<LineKey>, &Sampled),
+    archived: u64,
+) -> Vec<UnknownLine> {
+    let missing = Missing {
+        memory: memory_lacks(report),
+        archived,
+        samples: total.unsampled_count,
+        peaks: total.peaks_unknown,
+        lines: unnamed(cut, bill),
+    };
+    let doubted = cut.gpus.iter().filter(|gpu| gpu.is_doubted).map(|gpu| gpu.sight.gpu.clone());
+    unknown(report, missing, doubted.collect())
 }
 
 /// Whether anything on the bill says what each settlement got: the settlements themselves, or a price, where one slept.
@@ -233,7 +272,7 @@ fn memory_lacks(report: &Report) -> Vec<(GpuUuid, &'static str, String)> {
 }
 
 /// How names are told apart: of all lines, those that are left out as well.
-fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
+pub(super) fn shown(report: &Report, lines: &[LineName]) -> Shown {
     let settlements = report.settlements.iter().flatten();
     let programs: BTreeSet<Cow<'_, str>> =
         settlements.clone().filter_map(|one| one.program.as_deref()).map(told_apart).collect();
@@ -246,7 +285,7 @@ fn shown(report: &Report, cut: &Cut<'_>) -> Shown {
     let plain = plain.chain(titles.iter().map(String::as_str));
     let plain = plain.chain(in_money.filter_map(|line| line.title.as_deref()));
     let plain = plain.chain(nameless.iter().map(String::as_str));
-    let names = (cut.lines.iter().map(|line| (&*line.text, line.named_by)))
+    let names = (lines.iter().map(|line| (&*line.text, line.named_by)))
         .chain(settlements.map(|one| (one.account.as_str(), one.named_by)))
         .chain(report.open.iter().map(|one| (one.account.as_str(), one.named_by)))
         .chain(report.no_driver_row.iter().map(|one| (one.account.as_str(), one.named_by)))
@@ -443,6 +482,7 @@ fn is_on(bill: &Bill<LineKey>, gpu: &GpuUuid, reason: NamelessReason) -> bool {
 fn statement(cut: &Cut<'_>, gpu: &CutGpu<'_>, line: &GpuLine<LineKey>) -> Gpu {
     let statement = &line.statement;
     Gpu {
+        host: None,
         gpu_uuid: line.gpu.clone(),
         gpu_index: gpu.sight.index,
         gpu_name: gpu.sight.name.as_ref().map(ToString::to_string),
@@ -500,11 +540,14 @@ fn accounts(
         })
     });
     let mut lines: Vec<Account> = lines.collect();
-    lines.sort_by(|a, b| {
-        let key = |line: &Account| (line.settled_or_open_ms, line.no_driver_row_ms);
-        key(b).cmp(&key(a)).then_with(|| a.account.cmp(&b.account))
-    });
+    lines.sort_by(largest_first);
     lines
+}
+
+/// The order of the lines on a bill.
+pub(super) fn largest_first(a: &Account, b: &Account) -> Ordering {
+    let key = |line: &Account| (line.settled_or_open_ms, line.no_driver_row_ms);
+    key(b).cmp(&key(a)).then_with(|| a.account.cmp(&b.account))
 }
 
 /// A line's memory on all GPUs.

@@ -2,7 +2,7 @@
 
 use super::{CoverageLines, GapLine, Report, UnknownLine};
 use crate::bill::Ledger;
-use crate::bill::ledger::{Cut, CutGpu};
+use crate::bill::ledger::{Cut, CutBooks, CutGpu, outside};
 use crate::rendering::rfc3339;
 use crate::unit::{GpuUuid, Ms, Span, WallUs};
 use crate::unknown::{GapCause, UnknownReason};
@@ -24,6 +24,7 @@ pub(super) fn coverage(ledger: &Ledger, cut: &Cut<'_>, period: Span) -> Coverage
             .gaps
             .iter()
             .map(|gap| GapLine {
+                host: None,
                 from: rfc3339(gap.from.wall),
                 to: rfc3339(gap.to.wall),
                 cause: gap.cause,
@@ -32,6 +33,64 @@ pub(super) fn coverage(ledger: &Ledger, cut: &Cut<'_>, period: Span) -> Coverage
             })
             .collect(),
     }
+}
+
+/// What of the period the entries are not of, each an UNKNOWN.
+pub(super) fn not_here(ledger: &Ledger, period: Span) -> Vec<UnknownLine> {
+    let lines = ledger.not_here(period).into_iter().map(|span| UnknownLine {
+        host: None,
+        reason: UnknownReason::ValueNotAvailable.to_string(),
+        subject: format!(
+            "everything from {} to {}: outside of what was given",
+            moment(span.from_ms()),
+            moment(span.to_ms())
+        ),
+        gpu: None,
+        call: None,
+        code: None,
+        remedy: Some("give the bundle of that time too, or ask for a shorter period".to_owned()),
+        is_evidence: false,
+    });
+    lines.collect()
+}
+
+/// When within the period a GPU was in sight, or held by one that settled: in ascending order, none overlaps another.
+pub(super) fn told_of(
+    ledger: &Ledger,
+    gpu: &CutGpu<'_>,
+    books: &CutBooks<'_>,
+    period: Span,
+) -> Vec<Span> {
+    let here = |span: Span| {
+        let not_here = ledger.not_here(span).into_iter();
+        outside(span, not_here)
+    };
+    let seen = gpu.sight.spans().filter_map(|span| span.overlap(period)).flat_map(here);
+    let seen = joined(seen.collect());
+    let is_seen = |span: Span| {
+        let place = seen.partition_point(|one| one.to_ms() < span.to_ms());
+        seen.get(place).is_some_and(|one| one.from_ms() <= span.from_ms())
+    };
+    let held = books.settlements.iter().filter(|row| row.placing().dispute.is_none());
+    let held = held.filter_map(|row| row.placing().span()?.overlap(period));
+    let unseen: Vec<Span> = held.filter(|span| !is_seen(*span)).collect();
+    if unseen.is_empty() { seen } else { joined([seen, unseen].concat()) }
+}
+
+/// The same time, in ascending order and each moment once.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| (span.from_ms(), span.to_ms()));
+    let mut all: Vec<Span> = Vec::new();
+    for span in spans.into_iter().filter(|span| span.length() > Ms::ZERO) {
+        match all.last_mut() {
+            Some(last) if span.from_ms() <= last.to_ms() => {
+                let to_ms = last.to_ms().max(span.to_ms());
+                *last = Span::new(last.from_ms(), to_ms).unwrap_or(*last);
+            }
+            _ => all.push(span),
+        }
+    }
+    all
 }
 
 /// Rows of a GPU that may have been lost unread; `None` where a gap does not know its number.
@@ -71,6 +130,7 @@ pub(super) fn unknown(
     doubted: Vec<GpuUuid>,
 ) -> Vec<UnknownLine> {
     let line = |reason: UnknownReason, subject: String, is_evidence| UnknownLine {
+        host: None,
         reason: reason.to_string(),
         subject,
         gpu: None,
@@ -104,6 +164,7 @@ pub(super) fn unknown(
             let whose =
                 open.pid.map_or("another user's process".to_owned(), |pid| format!("pid {pid}"));
             lines.push(UnknownLine {
+                host: None,
                 reason: reason.clone(),
                 subject: format!("accrued time of {whose}"),
                 gpu: Some(open.gpu_uuid.clone()),

@@ -6,7 +6,6 @@ use super::assemble::{UNATTRIBUTED, placed};
 use super::lifetimes::{Class, Classes};
 use super::priced::{State, totals};
 use super::{Ask, LeftOut, Report};
-use crate::bill::chosen::no_such_line;
 use crate::bill::ledger::Cut;
 use crate::bill::{Bill, BillError, Called, LineKey, Standing};
 use crate::journal::entry::OpenKind;
@@ -62,10 +61,23 @@ impl Whole<'_> {
     }
 }
 
+/// What was asked for and is not there: of one host that is an error, and of several it may be another's.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Unmet {
+    /// The names that no line has.
+    pub(super) words: Vec<String>,
+    /// What the lines are called for people.
+    pub(super) known: Vec<String>,
+}
+
 /// Leaves the lines of other names out, and says what they were.
-pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Result<(), BillError> {
+pub(super) fn filter(
+    report: &mut Report,
+    ask: &Ask,
+    whole: &Whole<'_>,
+) -> Result<Unmet, BillError> {
     if ask.accounts.is_empty() && ask.gpus.is_empty() {
-        return Ok(());
+        return Ok(Unmet::default());
     }
     let lines = lines(report);
     let identified = lines.iter().filter(|line| line.reason.is_none());
@@ -78,10 +90,10 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
         is_classified: whole.cut.line(line).and_then(|name| name.is_classified),
         dispute,
     };
-    if let Some(name) = called.unmet() {
-        let titles: Vec<String> =
-            lines.iter().filter_map(|line| whole.words(*line).into_iter().next()).collect();
-        return Err(no_such_line(name, titles.iter().map(String::as_str)));
+    let mut unmet = Unmet { words: called.unmet().to_vec(), known: Vec::new() };
+    if !ask.accounts.is_empty() {
+        let titles = lines.iter().filter_map(|line| whole.words(*line).into_iter().next());
+        unmet.known = titles.collect();
     }
     let is_meant = |line: LineKey, dispute| {
         ask.accounts.is_empty() || called.holds(&line, standing(line, dispute))
@@ -126,7 +138,7 @@ pub(super) fn filter(report: &mut Report, ask: &Ask, whole: &Whole<'_>) -> Resul
         open_ms: Ms(sum(&mut open.iter().filter_map(|row| row.accrued_ms).map(|ms| ms.0))),
         no_driver_row: number(rowless.len()),
     });
-    Ok(())
+    Ok(unmet)
 }
 
 fn number(count: usize) -> u64 {
@@ -151,7 +163,7 @@ fn lines(report: &Report) -> BTreeSet<LineKey> {
 }
 
 /// Settlements on the lines, and their milliseconds.
-fn shown(report: &Report) -> (u64, u128) {
+pub(super) fn shown(report: &Report) -> (u64, u128) {
     let accounts =
         report.accounts.iter().map(|line| (line.settlements, line.span_ms_total.0.into()));
     let nameless = report.unattributed.iter().map(|line| (line.count, line.span_ms_total.0.into()));

@@ -191,12 +191,17 @@ pub(super) fn memory(
             unknown_ms: Ms(of.unknown_ms()),
         }));
     }
-    held.lines.sort_by(|a, b| {
+    most_first(&mut held.lines);
+    held.processes = (by == By::Process).then_some(processes);
+    Ok(held)
+}
+
+/// The order of the lines on a bill.
+pub(super) fn most_first(lines: &mut [MemoryLine]) {
+    lines.sort_by(|a, b| {
         let most = |line: &MemoryLine| (line.of.held.memory, line.of.unknown_ms());
         most(b).cmp(&most(a)).then_with(|| a.account.cmp(&b.account))
     });
-    held.processes = (by == By::Process).then_some(processes);
-    Ok(held)
 }
 
 fn of_gpu(gpu: &CutGpu<'_>, as_of_ms: Option<u64>) -> MemoryGpu {

@@ -10,6 +10,7 @@ mod evidence;
 mod left_out;
 mod lifetimes;
 mod memory;
+mod merge;
 mod priced;
 mod reading;
 
@@ -20,6 +21,7 @@ pub use closed::{
 };
 pub use lifetimes::{Class, LifetimeClass};
 pub use memory::{MemoryGpu, MemoryHeld, MemoryLine, MemoryProcess, MemoryVoid};
+pub use merge::{HostLine, Part, Stretch, merge, part};
 pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
 pub use reading::{Proven, Reading, ReadingLine, Through};
 
@@ -52,8 +54,8 @@ pub struct Report {
     pub bill_id: String,
     /// Up to when the journal speaks (RFC 3339); null where it has no entry.
     pub as_of: Option<String>,
-    /// Where the journal ended.
-    pub journal_head: JournalHead,
+    /// Where the journal ended; null of several hosts, of which each has its own.
+    pub journal_head: Option<JournalHead>,
     /// How the entries came to whoever made this bill.
     pub reading: ReadingLine,
     /// From when to when.
@@ -61,11 +63,13 @@ pub struct Report {
     /// The period holds moments later than now, as the journal speaks of such: the clock was set back since, or is
     /// behind the one that the journal was written by. Null where it does not.
     pub clock_behind: Option<ClockBehind>,
-    /// The host; null where no entry names one.
+    /// The host; null where no entry names one, and of several.
     pub host: Option<String>,
-    /// `real` or `simulated`; null where no entry says.
+    /// Each host, where the bill is of several; null where it is of one.
+    pub hosts: Option<Vec<HostLine>>,
+    /// `real` or `simulated`; null where no entry says. Of several hosts `simulated` where any of them says so.
     pub driver: Option<String>,
-    /// Driver version; null where no entry says.
+    /// Driver version; null where no entry says, and where two hosts have two.
     pub driver_version: Option<String>,
     /// What a line stands for.
     pub by: &'static str,
@@ -127,7 +131,7 @@ pub struct Lane {
 }
 
 /// The end of the journal that a bill was made from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct JournalHead {
     /// Number of the last entry.
     pub seq: u64,
@@ -179,6 +183,8 @@ pub struct ClockBehind {
 /// The statement of one GPU.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gpu {
+    /// In which host, where the bill is of several; null where it is of one.
+    pub host: Option<String>,
     /// Which.
     pub gpu_uuid: GpuUuid,
     /// Where it enumerated last; null where no entry says.
@@ -382,6 +388,8 @@ pub struct NoDriverRow {
 /// One UNKNOWN.
 #[derive(Clone, Debug, Serialize)]
 pub struct UnknownLine {
+    /// Of which host, where the bill is of several; null where it is of one.
+    pub host: Option<String>,
     /// The word.
     pub reason: String,
     /// What is not known.
@@ -461,11 +469,12 @@ pub struct Settled {
 /// When and what could be seen.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoverageLines {
-    /// RFC 3339; null where no process event was received in the period.
+    /// RFC 3339; null where no process event was received in the period, and of several hosts.
     pub start: Option<String>,
     /// RFC 3339; null likewise.
     pub end: Option<String>,
-    /// The time between, less what lies outside of the agent's runs and in gaps of process events.
+    /// The time between, less what lies outside of the agent's runs and in gaps of process events; of several hosts
+    /// the sum.
     pub covered_ms: Ms,
     /// Every interval not seen that meets the period.
     pub gaps: Vec<GapLine>,
@@ -474,6 +483,8 @@ pub struct CoverageLines {
 /// One gap.
 #[derive(Clone, Debug, Serialize)]
 pub struct GapLine {
+    /// Of which host, where the bill is of several; null where it is of one.
+    pub host: Option<String>,
     /// RFC 3339.
     pub from: String,
     /// RFC 3339.

@@ -11,10 +11,12 @@ pub enum Through {
     Files,
     /// The daemon, for a reader who may not, or did not want to.
     Daemon,
+    /// Audit bundles, each verified before anything of it was read.
+    Bundle,
 }
 
-/// What the reader proved.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+/// What the reader proved, most first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proven {
     /// Every figure, and that none is missing.

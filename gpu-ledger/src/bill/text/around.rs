@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use super::hosts::write_received;
 use super::moments::between;
 use super::{
     LINES_SHOWN_MAX, NAME_WIDTH, WIDE_NAME_WIDTH, absent, name_cell, safe, short, write_left,
     write_more, write_wrapped,
 };
 use crate::bill::report::{LeftOut, NoDriverRow, Open, Report, Settled};
-use crate::rendering::{cell, or_unknown, percent};
+use crate::rendering::{cell, clip, or_unknown, percent};
 use crate::settlement::told_apart;
 use crate::unit::{Ms, Pid};
 use crate::unknown::GapCause;
@@ -191,8 +192,9 @@ fn write_rowless(page: &mut String, report: &Report, one: &NoDriverRow) -> fmt::
 
 pub(super) fn write_coverage(page: &mut String, report: &Report) -> fmt::Result {
     let coverage = &report.coverage;
-    match (&coverage.start, &coverage.end) {
-        (Some(start), Some(end)) => {
+    match (&report.hosts, &coverage.start, &coverage.end) {
+        (Some(hosts), ..) => write_received(page, hosts)?,
+        (None, Some(start), Some(end)) => {
             let covered = coverage.covered_ms;
             let received = between(report, start, end);
             writeln!(page, "process events {received}\n  {covered} covered")?;
@@ -243,7 +245,11 @@ fn write_gaps(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "gaps:")?;
     for gap in gaps.iter().take(LINES_SHOWN_MAX) {
         let size = gap.size.map_or("unknown size".to_owned(), |size| format!("size {size}"));
-        let of = gap.gpu.as_ref().map_or("every GPU".to_owned(), |gpu| short(report, gpu));
+        let every = || match &gap.host {
+            Some(host) => format!("every GPU of {}", clip(&safe(host), 30)),
+            None => "every GPU".to_owned(),
+        };
+        let of = gap.gpu.as_ref().map_or_else(every, |gpu| short(report, gpu));
         let unseen = between(report, &gap.from, &gap.to);
         writeln!(page, "  {}, {of}, {size}\n    {unseen}", gap.cause)?;
     }
@@ -324,7 +330,10 @@ pub(super) fn write_unknown(page: &mut String, report: &Report) -> fmt::Result {
         let gpu = line.gpu.as_ref().map_or("-".to_owned(), |gpu| safe(&gpu.0));
         let code = line.code.map_or("-".to_owned(), |code| code.to_string());
         let call = line.call.as_deref().unwrap_or("-");
-        let subject = safe(&line.subject);
+        let subject = match &line.host {
+            Some(host) => format!("{}: {}", clip(&safe(host), 40), safe(&line.subject)),
+            None => safe(&line.subject),
+        };
         writeln!(
             page,
             "GPU_LEDGER_UNKNOWN reason={} gpu={gpu} call={call} code={code}",

@@ -3,6 +3,7 @@
 
 mod around;
 mod closed;
+mod hosts;
 mod memory;
 mod moments;
 mod priced;
@@ -19,7 +20,7 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::report::{Account, ClockBehind, Gpu, Proven, ReadingLine, Report};
+use super::report::{Account, ClockBehind, Gpu, JournalHead, Proven, ReadingLine, Report, Through};
 use crate::escape::printable;
 use crate::rendering::{clip, exact, or_unknown, percent};
 use crate::settlement::NamedBy;
@@ -67,6 +68,9 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
 
 fn write_head(page: &mut String, report: &Report) -> fmt::Result {
     let period = &report.period;
+    if let Some(hosts) = &report.hosts {
+        return hosts::write_head(page, report, hosts);
+    }
     let host = report.host.as_deref().unwrap_or("unknown host");
     writeln!(page, "gpu-ledger bill {}, {}", report.bill_id, clip(&safe(host), 46))?;
     match (report.driver.as_deref(), &report.driver_version) {
@@ -75,13 +79,29 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
         (Some(_), None) => writeln!(page, "driver version unknown")?,
         (None, _) => writeln!(page, "driver unknown: no entry says which one was asked")?,
     }
+    write_period(page, report)?;
+    let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
+    match &report.journal_head {
+        Some(head) => {
+            let hash: String = head.hash.chars().take(16).collect();
+            writeln!(page, "as of {as_of}, journal {}:{hash}\n{}", head.seq, tree_words(head))?;
+        }
+        None => writeln!(page, "as of {as_of}")?,
+    }
+    write_behind(page, report)?;
+    closed::write_closed(page, report)?;
+    write_reading(page, &report.reading)
+}
+
+fn write_period(page: &mut String, report: &Report) -> fmt::Result {
+    let period = &report.period;
     let [since, until] = &period.local;
     writeln!(page, "from {since} to {until}: {}", period.length_ms)?;
-    writeln!(page, "time zone {}", clip(&safe(&period.zone), 68))?;
-    let hash: String = report.journal_head.hash.chars().take(16).collect();
-    let as_of = period.local_as_of.as_deref().unwrap_or("unknown, the journal is empty");
-    writeln!(page, "as of {as_of}, journal {}:{hash}", report.journal_head.seq)?;
-    writeln!(page, "{}", tree_words(report))?;
+    writeln!(page, "time zone {}", clip(&safe(&period.zone), 68))
+}
+
+/// That the clock is behind the journal, where it is.
+fn write_behind(page: &mut String, report: &Report) -> fmt::Result {
     if let Some(ClockBehind { local: [now, latest], .. }) = &report.clock_behind {
         writeln!(
             page,
@@ -89,12 +109,10 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
              journal speaks of moments up to\n  {latest}"
         )?;
     }
-    closed::write_closed(page, report)?;
-    write_reading(page, &report.reading)
+    Ok(())
 }
 
-fn tree_words(report: &Report) -> String {
-    let head = &report.journal_head;
+fn tree_words(head: &JournalHead) -> String {
     match (&head.tree, head.tree_unknown) {
         (Some(root), _) => format!("tree {root}"),
         (None, why) => format!("tree UNKNOWN: {}", why.unwrap_or("no reason was given")),
@@ -104,20 +122,25 @@ fn tree_words(report: &Report) -> String {
 /// Which bill it is, of which entries: for forms that have no place for it.
 #[must_use]
 pub fn version_words(report: &Report) -> String {
-    let head = &report.journal_head;
     let as_of = report.as_of.as_deref().unwrap_or("unknown");
-    format!(
-        "bill {}, as of {as_of}, journal {}:{}, {}",
-        report.bill_id,
-        head.seq,
-        head.hash,
-        tree_words(report)
-    )
+    let bill = format!("bill {}, as of {as_of}", report.bill_id);
+    match (&report.journal_head, &report.hosts) {
+        (Some(head), _) => {
+            format!("{bill}, journal {}:{}, {}", head.seq, head.hash, tree_words(head))
+        }
+        (None, hosts) => {
+            format!("{bill}, of {} hosts", hosts.as_ref().map_or(0, Vec::len))
+        }
+    }
 }
 
 /// What a reader must know of how the figures came to them, where that is not by their own proof.
 fn write_reading(page: &mut String, reading: &ReadingLine) -> fmt::Result {
     match (reading.proven, reading.only_uid) {
+        _ if reading.through == Through::Bundle => writeln!(
+            page,
+            "read from audit bundles, each verified first; gpu-ledger audit verify says what\n  that proves"
+        )?,
         (Proven::Journal, _) => {}
         (Proven::Entries, _) => writeln!(
             page,
@@ -178,16 +201,23 @@ fn write_statement(page: &mut String, gpu: &Gpu) -> fmt::Result {
 /// `GPU 0 NVIDIA H200`; its UUID for what no entry says.
 fn title(gpu: &Gpu) -> String {
     let name = gpu.gpu_name.as_deref().unwrap_or(&gpu.gpu_uuid.0);
-    match gpu.gpu_index {
+    let title = match gpu.gpu_index {
         Some(index) => format!("GPU {index} {}", safe(name)),
         None => format!("GPU {}", safe(&gpu.gpu_uuid.0)),
+    };
+    match &gpu.host {
+        Some(host) => {
+            format!("{} ({}), {title}", clip(&safe(host), 30), safe(gpu.gpu_uuid.short()))
+        }
+        None => title,
     }
 }
 
 /// `GPU 0`, or `GPU ` and the first of its UUID.
 fn short(report: &Report, uuid: &GpuUuid) -> String {
-    let gpu = report.gpus.iter().find(|gpu| gpu.gpu_uuid == *uuid);
-    match gpu.and_then(|gpu| gpu.gpu_index) {
+    // Every host has a GPU 0.
+    let mut gpus = report.gpus.iter().filter(|_| report.hosts.is_none());
+    match gpus.find(|gpu| gpu.gpu_uuid == *uuid).and_then(|gpu| gpu.gpu_index) {
         Some(index) => format!("GPU {index}"),
         None => format!("GPU {}", safe(uuid.short())),
     }

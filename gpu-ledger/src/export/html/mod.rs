@@ -72,8 +72,13 @@ fn masthead(page: &mut Markup, report: &Report) {
         period.length_ms
     ));
     notices(page, report);
-    let head = &report.journal_head;
-    let tree = head.tree.clone().unwrap_or_else(|| "UNKNOWN".to_owned());
+    let head = report.journal_head.as_ref();
+    // Of several journals each host's own stands with it.
+    let journal = head.map_or_else(
+        || "of several hosts".to_owned(),
+        |head| format!("entry {}, {}", head.seq, head.hash),
+    );
+    let tree = head.and_then(|head| head.tree.clone()).unwrap_or_else(|| "UNKNOWN".to_owned());
     let driver = match (report.driver.as_deref(), report.driver_version.as_deref()) {
         (None, _) => "UNKNOWN".to_owned(),
         (Some(kind), version) => format!("{kind}, version {}", version.unwrap_or("UNKNOWN")),
@@ -83,7 +88,7 @@ fn masthead(page: &mut Markup, report: &Report) {
     for (name, value) in [
         ("bill", report.bill_id.as_str()),
         ("as of", as_of),
-        ("journal", &format!("entry {}, {}", head.seq, head.hash)),
+        ("journal", &journal),
         ("tree head", &tree),
         ("driver", &driver),
         ("shared time", report.share),

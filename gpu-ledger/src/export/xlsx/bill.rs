@@ -47,7 +47,6 @@ fn head(sheet: &mut Sheet<'_>, report: &Report) -> Result<(), XlsxBillError> {
         let [text, us] = moment(value);
         vec![Cell::Text(name.to_owned()), text, us]
     };
-    let head = &report.journal_head;
     let host = report.host.as_deref();
     sheet.head(&["", "", "microseconds since 1970"])?;
     sheet.cells(text("bill id", &report.bill_id))?;
@@ -57,13 +56,15 @@ fn head(sheet: &mut Sheet<'_>, report: &Report) -> Result<(), XlsxBillError> {
     sheet.cells(at("period to (not included)", Some(&report.period.until)))?;
     sheet.cells(text("asked for in the time zone", &report.period.zone))?;
     sheet.cells(at("as of", report.as_of.as_deref()))?;
-    sheet.cells(text("journal head: number of the entry", &head.seq.to_string()))?;
-    sheet.cells(text("journal head: its hash", &head.hash))?;
-    let tree = head.tree.clone().map_or(Cell::Number(None), Cell::Text);
-    sheet.cells(vec![
-        Cell::Text("journal head: root of the tree over all entries".to_owned()),
-        tree,
-    ])?;
+    if let Some(head) = &report.journal_head {
+        sheet.cells(text("journal head: number of the entry", &head.seq.to_string()))?;
+        sheet.cells(text("journal head: its hash", &head.hash))?;
+        let tree = head.tree.clone().map_or(Cell::Number(None), Cell::Text);
+        sheet.cells(vec![
+            Cell::Text("journal head: root of the tree over all entries".to_owned()),
+            tree,
+        ])?;
+    }
     let driver = report.driver_version.as_deref();
     sheet.cells(vec![
         Cell::Text("driver version".to_owned()),

@@ -2,6 +2,7 @@
 #![expect(clippy::arithmetic_side_effects, reason = "the tests count small numbers the plain way")]
 
 mod closing;
+mod hosts;
 mod left_out;
 mod memory;
 mod named;

@@ -64,6 +64,7 @@ pub(in crate::bill::report) fn unknown(priced: &Priced, period: Span) -> Vec<Unk
         }
     }
     let told = found.into_iter().map(|((reason, gpu, meter), lines)| UnknownLine {
+        host: None,
         reason: reason.as_str().to_owned(),
         subject: format!("{} amounts by {meter} hours", lines.len()),
         gpu: Some(gpu.clone()),

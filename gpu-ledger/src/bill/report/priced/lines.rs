@@ -10,7 +10,7 @@ use crate::bill::lines::bill_with;
 use crate::bill::report::assemble::keeps_parts;
 use crate::bill::report::coverage::moment;
 use crate::bill::report::evidence::Sampled;
-use crate::bill::report::{Ask, UNATTRIBUTED};
+use crate::bill::report::{Ask, Gpu, UNATTRIBUTED};
 use crate::bill::{Bill, BillError, Ledger, LineKey};
 use crate::prices::{Amount, Exact, Meter, Price, PriceList};
 use crate::unit::{GpuUuid, Ms, Span};
@@ -99,12 +99,7 @@ pub(in crate::bill::report) fn priced(
         lines.push(with_amount(line, draft, run.price.map(|(_, price)| price))?);
     }
     lines.extend(disputed(source, &models, &meters));
-    let by_name = |line: &PricedLine| {
-        let place = models.iter().position(|(gpu, _)| *gpu == line.gpu_uuid);
-        let name = (line.title.clone(), line.named_by, line.nameless);
-        (line.meter, line.state, name, place, line.span, line.reason)
-    };
-    lines.sort_by_cached_key(by_name);
+    sort(&mut lines, |gpu| models.iter().position(|(known, _)| known == gpu));
     let mut in_money = Priced {
         currency: prices.currency().to_owned(),
         prices_sha256: prices.digest().to_string(),
@@ -359,6 +354,22 @@ fn weights(source: &Source<'_>) -> BTreeMap<(usize, Who), u64> {
         }
     }
     weights
+}
+
+/// The order of the lines on a bill. `place`: where a GPU stands on it.
+fn sort(lines: &mut [PricedLine], place: impl Fn(&GpuUuid) -> Option<usize>) {
+    lines.sort_by_cached_key(|line| {
+        let name = (line.title.clone(), line.named_by, line.nameless);
+        (line.meter, line.state, name, place(&line.gpu_uuid), line.span, line.reason)
+    });
+}
+
+/// Orders the lines of several hosts as those of one bill, and adds them up.
+pub(in crate::bill::report) fn merged(priced: &mut Priced, gpus: &[Gpu]) -> Result<(), BillError> {
+    let places: BTreeMap<GpuUuid, usize> =
+        gpus.iter().map(|gpu| gpu.gpu_uuid.clone()).zip(0..).collect();
+    sort(&mut priced.lines, |gpu| places.get(gpu).copied());
+    totals(priced)
 }
 
 /// Adds the lines up, as they are printed.

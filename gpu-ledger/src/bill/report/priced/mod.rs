@@ -18,7 +18,7 @@ mod lines;
 mod measured;
 
 pub(super) use gaps::unknown;
-pub(super) use lines::{Source, priced, totals};
+pub(super) use lines::{Source, merged, priced, totals};
 
 use serde::Serialize;
 

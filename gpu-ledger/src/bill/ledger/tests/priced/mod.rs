@@ -2,6 +2,8 @@
 
 mod properties;
 
+pub(super) use properties::random_prices;
+
 use jiff::tz::TimeZone;
 
 use super::{ask, head, ledger, span};

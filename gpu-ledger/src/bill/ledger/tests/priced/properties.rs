@@ -30,7 +30,7 @@ fn exact(priced: &Priced) -> BTreeMap<String, Exact> {
 }
 
 /// Prices that change within a random journal: of the model, and of one GPU.
-fn random_prices(random: &mut Random, end_ms: u64) -> PriceList {
+pub(in crate::bill::ledger::tests) fn random_prices(random: &mut Random, end_ms: u64) -> PriceList {
     let mut text = String::new();
     for (which, meter) in
         [("NVIDIA H200", "held"), ("GPU-0a2b3c4d", "held"), ("NVIDIA H200", "alone")]

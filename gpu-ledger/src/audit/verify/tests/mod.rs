@@ -1,0 +1,7 @@
+mod disk;
+mod flips;
+mod forged;
+mod made;
+mod proof;
+mod python;
+mod whole;

@@ -1,0 +1,197 @@
+//! `cargo xtask bench audit`: a bundle of a million settlements exported and verified, and the bundles of many hosts
+//! as one bill.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use super::journal::{met, one};
+use super::text::{complain, decimal, say, table};
+use super::{build, events, page, procfs};
+use crate::number::grouped;
+
+const NS_PER_S: u64 = 1_000_000_000;
+const KIB_PER_MIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Exports and proofs of a million settlements take at most so long.
+const EXPORT_S_MAX: u64 = 60;
+const VERIFY_S_MAX: u64 = 20;
+/// And so much memory.
+const PEAK_MIB_MAX: u64 = 128;
+/// The peak of a process is the last that is read of it before it ends: a few of its pages later at most.
+const POLL: Duration = Duration::from_millis(5);
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Settlements in the bundle that is exported and verified
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    settlements: u32,
+    /// Bundles of the merged bill, each of a host and a journal of its own
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    hosts: u32,
+    /// Settlements of each
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    of_host: u32,
+    /// Where journals and bundles are made, and removed again
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// The file whose section is written
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What one run of the product took.
+#[derive(Clone, Copy)]
+struct Took {
+    ns: u64,
+    peak_kib: u64,
+}
+
+/// What was measured.
+struct Measured {
+    export: Took,
+    verify: Took,
+    bundle_bytes: u64,
+    /// A bill of one host's bundle alone.
+    one: Took,
+    merged: Took,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let (agent, load) = (build::agent()?, build::journal_load()?);
+    let folder = match &options.directory {
+        Some(directory) => tempfile::tempdir_in(directory),
+        None => tempfile::tempdir(),
+    };
+    let folder = folder.context("cannot make a folder for journals and bundles")?;
+    let load_before = events::load_average()?;
+    complain(&format!("exporting {} settlements", grouped(options.settlements.into())));
+    let bundle = folder.path().join("bundle");
+    let export = exported(&agent, &load, folder.path(), (options.settlements, 0), &bundle)?;
+    let verify = timed(&agent, &["audit", "verify", text(&bundle)?])?;
+    let bundle_bytes = bytes_of(&bundle)?;
+    std::fs::remove_dir_all(&bundle).context("cannot remove the bundle")?;
+    let mut bundles = Vec::new();
+    for host in 1..=options.hosts {
+        complain(&format!("bundle {host} of {}", options.hosts));
+        let bundle = folder.path().join(format!("bundle-{host}"));
+        exported(&agent, &load, folder.path(), (options.of_host, host), &bundle)?;
+        bundles.push(bundle);
+    }
+    complain("billing them");
+    let first = bundles.first().context("no bundles")?;
+    let bill = ["bill", "--utc", "--format", "json", "--from"];
+    let one = timed(&agent, &[&bill[..], &[text(first)?]].concat())?;
+    let paths = bundles.iter().map(|path| text(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let merged = timed(&agent, &[&bill[..], &paths].concat())?;
+    let measured = Measured { export, verify, bundle_bytes, one, merged };
+    let report = render(options, &measured, &load_before)?;
+    say(&report);
+    let output = options.output.clone().unwrap_or_else(events::default_output);
+    page::write(&output, "audit", &section(&report))?;
+    say(&format!("written to {}", output.display()));
+    Ok(())
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("the folder's name is no text")
+}
+
+/// Fills a journal of a host, exports all of it, and removes it.
+fn exported(
+    agent: &Path,
+    load: &Path,
+    folder: &Path,
+    (settlements, host): (u32, u32),
+    bundle: &Path,
+) -> anyhow::Result<Took> {
+    let state = folder.join("state");
+    one(load, &["fill", text(&state)?, &settlements.to_string(), "100", &host.to_string()])?;
+    let words =
+        ["audit", "export", "--utc", "--period", "all", "--state-dir", text(&state)?, "--out"];
+    let took = timed(agent, &[&words[..], &[text(bundle)?]].concat())?;
+    std::fs::remove_dir_all(&state).context("cannot remove the journal")?;
+    Ok(took)
+}
+
+/// Runs the product. What is not known of a made journal is no failure.
+fn timed(agent: &Path, words: &[&str]) -> anyhow::Result<Took> {
+    let began = Instant::now();
+    let child = Command::new(agent).args(words).stdout(Stdio::null()).spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", agent.display()))?;
+    let mut peak_kib = 0;
+    let status = loop {
+        if let Ok(memory) = procfs::memory(child.id()) {
+            peak_kib = memory.peak_kib;
+        }
+        if let Some(status) = child.try_wait().context("cannot wait for the product")? {
+            break status;
+        }
+        std::thread::sleep(POLL);
+    };
+    let ns = u64::try_from(began.elapsed().as_nanos()).context("a time past any number")?;
+    match status.code() {
+        Some(0 | 2) => Ok(Took { ns, peak_kib }),
+        _ => bail!("gpu-ledger {} failed: {status}", words.first().copied().unwrap_or_default()),
+    }
+}
+
+fn bytes_of(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).context("cannot list the bundle")? {
+        let metadata = entry?.metadata()?;
+        bytes += if metadata.is_file() { metadata.len() } else { 0 };
+    }
+    Ok(bytes)
+}
+
+fn render(options: &Options, measured: &Measured, load_before: &str) -> anyhow::Result<String> {
+    let s = |took: Took| format!("{} s", decimal(took.ns, NS_PER_S, 2));
+    let mib = |took: Took| format!("{} MiB", decimal(took.peak_kib, KIB_PER_MIB, 1));
+    let mut rows = vec![["", "measured", "aim", ""].map(str::to_owned).to_vec()];
+    let mut row = |what: &str, measured: String, aim: &str, is_met: bool| {
+        let verdict = if aim.is_empty() { String::new() } else { met(is_met) };
+        rows.push(vec![what.to_owned(), measured, aim.to_owned(), verdict]);
+    };
+    let Measured { export, verify, bundle_bytes, one, merged } = measured;
+    let within = |took: &Took, most_s: u64| took.ns <= most_s * NS_PER_S;
+    let small = |took: &Took| took.peak_kib < PEAK_MIB_MAX * KIB_PER_MIB;
+    row("export", s(*export), "≤ 60 s", within(export, EXPORT_S_MAX));
+    row("memory at the peak, export", mib(*export), "< 128 MiB", small(export));
+    row("verify", s(*verify), "≤ 20 s", within(verify, VERIFY_S_MAX));
+    row("memory at the peak, verify", mib(*verify), "< 128 MiB", small(verify));
+    row("bundle", format!("{} MiB", decimal(*bundle_bytes, MIB, 1)), "", true);
+    row("a bill of one host's bundle, verified first", s(*one), "", true);
+    row("memory at the peak of that", mib(*one), "", true);
+    row("a bill of all hosts' bundles, each verified first", s(*merged), "", true);
+    row("memory at the peak of that", mib(*merged), "< 128 MiB", small(merged));
+    let alone = one.ns.max(1).saturating_mul(u64::from(options.hosts));
+    let ratio = merged.ns.saturating_mul(1_000) / alone;
+    row("time of all / as often that of one", decimal(ratio, 1_000, 2), "", true);
+    let memory = merged.peak_kib.saturating_mul(1_000) / one.peak_kib.max(1);
+    row("memory of all / that of one", decimal(memory, 1_000, 2), "", true);
+    let mut lines = events::surroundings_without_peers()?;
+    lines.push(format!("load average before {load_before}, after {}", events::load_average()?));
+    lines.push(format!(
+        "a bundle of {} settlements over 365 days; {} bundles of {} each",
+        grouped(options.settlements.into()),
+        options.hosts,
+        grouped(options.of_host.into())
+    ));
+    Ok(format!("{}\n\n{}", lines.join("\n"), table(&rows)))
+}
+
+fn section(report: &str) -> String {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    format!(
+        "## Audit bundles\n\nMade by\n\n```sh\ncargo xtask {arguments}\n```\n\n```text\n{report}```\n\n{EXPLANATION}"
+    )
+}
+
+const EXPLANATION: &str = "\
+Every figure is of one run of the release build, from its start to its end, files in the page cache. Export writes the \
+entries as text and as a table, proves each, makes the bill in every form and signs; verify is that of the binary. \
+Every host has a journal and eight GPUs of its own; a bill of bundles verifies each before it reads it, so that \
+its time is mostly that. The peak is the last `VmHWM` that was read of the process, every 5 ms.\n";
