@@ -141,7 +141,8 @@ impl<'l> Parts<'l> {
 
 /// A number as it is printed.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
-    let is_plain = digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || !digits.starts_with(b"0"));
+    let is_plain =
+        digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || !digits.starts_with(b"0"));
     std::str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
 }
 

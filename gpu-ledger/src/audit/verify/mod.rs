@@ -25,11 +25,11 @@ mod verdict;
 mod whole;
 
 pub use folder::{Files, Folder};
-pub(super) use proof::ProofHead;
 pub use period::Moment;
+pub(super) use proof::ProofHead;
 pub use verdict::{
-    Completeness, CompletenessWord, Fault, Freshness, GapTold, Integrity, IntegrityWord, KeyVerdict,
-    KeyWord, Of, Proven, Scope, UnknownTold, Verdict, Witness,
+    Completeness, CompletenessWord, Fault, Freshness, GapTold, Integrity, IntegrityWord,
+    KeyVerdict, KeyWord, Of, Proven, Scope, UnknownTold, Verdict, Witness,
 };
 
 use std::borrow::Cow;

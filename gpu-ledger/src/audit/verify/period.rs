@@ -21,11 +21,13 @@ const US_PER_S: u64 = 1_000_000;
 impl Moment {
     /// Of a reading of the wall clock.
     pub(super) fn of(WallUs(us): WallUs) -> Self {
-        let days = i64::try_from(us / US_PER_DAY).ok().and_then(|days| Span::new().try_days(days).ok());
+        let days =
+            i64::try_from(us / US_PER_DAY).ok().and_then(|days| Span::new().try_days(days).ok());
         let date = days.and_then(|days| EPOCH.checked_add(days).ok());
         let (s, rest) = (us % US_PER_DAY / US_PER_S, us % US_PER_S);
         let (hour, minute, second) = (s / 3_600, s / 60 % 60, s % 60);
-        let at = date.map(|date| format!("{date}T{hour:02}:{minute:02}:{second:02}.{rest:06}+00:00"));
+        let at =
+            date.map(|date| format!("{date}T{hour:02}:{minute:02}:{second:02}.{rest:06}+00:00"));
         Self { at, us: us.to_string() }
     }
 

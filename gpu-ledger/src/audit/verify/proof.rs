@@ -89,8 +89,7 @@ fn check(bytes: &[u8], known: &Known) -> Result<Checked, Wrong> {
     }
     let line = Prover::default().prove(entry, Brings::Proof)?;
     let leaf = line.seq.checked_sub(1).map(|leaf| (leaf, line.leaf));
-    let is_in =
-        |leaf| check_inclusion(leaf, (point.size, point.root), &line.proof).is_ok();
+    let is_in = |leaf| check_inclusion(leaf, (point.size, point.root), &line.proof).is_ok();
     if !leaf.is_some_and(is_in) {
         return Err("is not in the tree of the checkpoint".into());
     }

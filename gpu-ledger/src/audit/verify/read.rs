@@ -89,7 +89,9 @@ pub(super) fn of_version(bytes: &[u8], format: &str) -> Result<(), Wrong> {
     });
     match version {
         Some(version) if version == u64::from(VERSION) => Ok(()),
-        Some(other) => Err(format!("is of version {other}, and this checks version {VERSION}").into()),
+        Some(other) => {
+            Err(format!("is of version {other}, and this checks version {VERSION}").into())
+        }
         None => Err(format!("is not of the format {format}").into()),
     }
 }
@@ -109,7 +111,8 @@ impl Manifest {
         of_version(bytes, "gpu-ledger-audit")?;
         let manifest: Self = parsed(bytes, Self::made)?;
         let is_right = |file: &Listed| file.size().is_some() && file.digest().is_some();
-        let prices = manifest.bill.prices.as_deref().is_none_or(|digest| hex(digest.as_bytes()).is_some());
+        let prices =
+            manifest.bill.prices.as_deref().is_none_or(|digest| hex(digest.as_bytes()).is_some());
         let now = number(manifest.bill.now_ms.as_bytes()).is_some();
         let Some((since, until)) = manifest.edges() else { return Err(OTHERWISE.into()) };
         if !prices || !now || !manifest.files.iter().all(is_right) {
@@ -249,16 +252,18 @@ impl Range {
             is_ordered &= booked.last_key_value().is_none_or(|(last, _)| *last < gpu);
             booked.insert(gpu, (*count, wide(held_ms).ok_or(OTHERWISE)?));
         }
-        let consistency = text.consistency.iter().map(|proof| {
-            Ok(Consistency { from: proof.from, hashes: hexes(&proof.hashes)? })
-        });
+        let consistency = text
+            .consistency
+            .iter()
+            .map(|proof| Ok(Consistency { from: proof.from, hashes: hexes(&proof.hashes)? }));
         let consistency = consistency.collect::<Result<Vec<_>, Wrong>>()?;
         let Manifest { first, last, size, .. } = manifest;
         if (text.first, text.last, text.size) != (*first, *last, *size) {
             return Err("is of another range than the manifest says".into());
         }
         let before = first.saturating_sub(1);
-        if subtrees(0, before).count() != left.len() || subtrees(*last, *size).count() != right.len()
+        if subtrees(0, before).count() != left.len()
+            || subtrees(*last, *size).count() != right.len()
         {
             return Err("has not as many hashes as the range needs".into());
         }

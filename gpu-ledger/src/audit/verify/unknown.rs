@@ -54,8 +54,7 @@ impl Unknowns {
 
     pub(super) fn add_held(&mut self, what: What, about: &str, held_ms: u64) {
         let sum = self.sum(what, Some(about));
-        sum.held_ms =
-            Some(sum.held_ms.unwrap_or_default().saturating_add(u128::from(held_ms)));
+        sum.held_ms = Some(sum.held_ms.unwrap_or_default().saturating_add(u128::from(held_ms)));
     }
 
     fn sum(&mut self, what: What, about: Option<&str>) -> &mut Sum {

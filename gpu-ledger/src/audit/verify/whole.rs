@@ -14,11 +14,11 @@ use super::line::{Brings, Line};
 use super::period::Moment;
 use super::read::{Listed, Manifest, Range};
 use super::stream::each_line;
+use super::unknown::What;
 use super::verdict::{
     Completeness, CompletenessWord, FAULTS_TOLD_MAX, Fault, Freshness, Integrity, IntegrityWord,
     KeyVerdict, KeyWord, Of, Scope, Verdict, Witness,
 };
-use super::unknown::What;
 use super::{Known, Wrong};
 use crate::journal::chain::sha256;
 use crate::journal::entry::{Figures, KeyChange};
@@ -88,8 +88,7 @@ impl Faults {
     }
 
     fn integrity(&self) -> Integrity {
-        let verdict =
-            if self.total == 0 { IntegrityWord::Good } else { IntegrityWord::Failed };
+        let verdict = if self.total == 0 { IntegrityWord::Good } else { IntegrityWord::Failed };
         Integrity { verdict, faults: self.told.clone(), faults_total: self.total }
     }
 }
@@ -243,7 +242,11 @@ impl<F: Files> Whole<'_, F> {
     }
 
     /// That a file is what the manifest says.
-    pub(super) fn file(&self, listed: &Listed, found: &BTreeMap<Vec<u8>, bool>) -> Result<(), Wrong> {
+    pub(super) fn file(
+        &self,
+        listed: &Listed,
+        found: &BTreeMap<Vec<u8>, bool>,
+    ) -> Result<(), Wrong> {
         let name = listed.name.as_str();
         plain(name, found)?;
         let (mut file, size) = self.files.open(name)?;
@@ -264,8 +267,10 @@ impl<F: Files> Whole<'_, F> {
         if Some(digest) != listed.digest() {
             return Err("has other bytes than the manifest says".into());
         }
-        let of_name = ["rules/", "prices/"].into_iter().find_map(|folder| name.strip_prefix(folder));
-        let of_name = of_name.and_then(|name| super::line::hex(name.strip_suffix(".toml")?.as_bytes()));
+        let of_name =
+            ["rules/", "prices/"].into_iter().find_map(|folder| name.strip_prefix(folder));
+        let of_name =
+            of_name.and_then(|name| super::line::hex(name.strip_suffix(".toml")?.as_bytes()));
         if of_name.is_some_and(|of_name| of_name != digest) {
             return Err("is not the file of that name".into());
         }
@@ -288,17 +293,24 @@ impl<F: Files> Whole<'_, F> {
         };
         let books = Books::new(manifest.period());
         let sealed = Sealed { manifest, key, root, range };
-        Following { whole: self, sealed: &sealed, faults, books, keys: Keys::default(), edges: Edges::default() }
-            .follow()
-            .map(|(proven, witness)| {
-                let proven = proven.map(|(books, learnt)| Proven {
-                    manifest: sealed.manifest,
-                    key: sealed.key,
-                    books,
-                    learnt,
-                });
-                Found { proven, witness }
-            })
+        Following {
+            whole: self,
+            sealed: &sealed,
+            faults,
+            books,
+            keys: Keys::default(),
+            edges: Edges::default(),
+        }
+        .follow()
+        .map(|(proven, witness)| {
+            let proven = proven.map(|(books, learnt)| Proven {
+                manifest: sealed.manifest,
+                key: sealed.key,
+                books,
+                learnt,
+            });
+            Found { proven, witness }
+        })
     }
 
     fn checkpoint(&self, manifest: &Manifest, key: &VerifyingKey) -> Result<Digest, Wrong> {
@@ -385,13 +397,20 @@ impl<F: Files> Following<'_, '_, F> {
         let mut roots: BTreeMap<u64, Option<Digest>> = sizes.collect();
         let is_whole = self.range(&mut roots)?;
         if is_whole && self.edges.learnt.is_none() {
-            self.faults.add("context.jsonl", Some(self.sealed.manifest.size), "is missing".into())?;
+            self.faults.add(
+                "context.jsonl",
+                Some(self.sealed.manifest.size),
+                "is missing".into(),
+            )?;
         }
         for seq in self.books.end() {
             let Manifest { first, last, .. } = self.sealed.manifest;
-            let stands =
-                if (first..=last).contains(&seq) { Stands::Near } else { Stands::Beside };
-            self.faults.add(stands.file(), Some(seq), "books a row that is booked already".into())?;
+            let stands = if (first..=last).contains(&seq) { Stands::Near } else { Stands::Beside };
+            self.faults.add(
+                stands.file(),
+                Some(seq),
+                "books a row that is booked already".into(),
+            )?;
         }
         let trusted = self.trusted()?;
         if !is_whole {
@@ -567,10 +586,12 @@ impl<F: Files> Following<'_, '_, F> {
             return Err("is of another journal".into());
         }
         if old.size > manifest.size {
-            let what = "is of a longer journal: the end of this one was cut off, or it was written anew";
+            let what =
+                "is of a longer journal: the end of this one was cut off, or it was written anew";
             return Err(what.into());
         }
-        let here = if old.size == 0 { Some(empty()) } else { roots.get(&old.size).copied().flatten() };
+        let here =
+            if old.size == 0 { Some(empty()) } else { roots.get(&old.size).copied().flatten() };
         let proof = range.consistency.iter().find(|proof| proof.from == old.size);
         let is_same = match (here, proof) {
             (Some(here), _) => here == old.root,

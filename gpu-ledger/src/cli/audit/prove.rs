@@ -41,12 +41,13 @@ impl Prove {
         let dir = StateDir::at(self.place.state_dir()?);
         let mut journal = JournalFiles::open(&dir).map_err(told)?;
         let all = Span::new(0, u64::MAX).context("all time is a period")?;
-        let found = explain(&mut journal, all, &choice, None).map_err(|error| {
-            error.downcast().map_or_else(|error| error, refused)
-        })?;
+        let found = explain(&mut journal, all, &choice, None)
+            .map_err(|error| error.downcast().map_or_else(|error| error, refused))?;
         let seq = match found.settlements.as_slice() {
             [one] => one.seq,
-            many => anyhow::bail!("{} means {} settlements; give the id of one", self.id, many.len()),
+            many => {
+                anyhow::bail!("{} means {} settlements; give the id of one", self.id, many.len())
+            }
         };
         let signer = Signer::open(&dir).map_err(told)?.with_context(|| {
             format!(

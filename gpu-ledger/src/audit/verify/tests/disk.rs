@@ -110,7 +110,10 @@ fn what_is_no_bundle_is_told_by_what_it_is() {
             "entries.jsonl 1 a line is longer than 16 MiB"
         ]
     );
-    for (name, half) in [("manifest.json", "is not written as this format writes it"), ("checkpoint", "is not a signed note")] {
+    for (name, half) in [
+        ("manifest.json", "is not written as this format writes it"),
+        ("checkpoint", "is not a signed note"),
+    ] {
         let cut = place(&format!("cut-{name}"));
         write(&bundle, &cut);
         let bytes = &bundle.0[name];

@@ -81,7 +81,10 @@ fn lines_that_are_gone_moved_or_doubled_are_found_whoever_signs() {
         (|lines| drop(lines.remove(20)), "entries.jsonl 21 stands where another entry must"),
         (|lines| drop(lines.pop()), "entries.jsonl 50 ends before its last entry"),
         (|lines| lines.swap(10, 11), "entries.jsonl 11 stands where another entry must"),
-        (|lines| lines.insert(7, lines[6].clone()), "entries.jsonl 8 stands where another entry must"),
+        (
+            |lines| lines.insert(7, lines[6].clone()),
+            "entries.jsonl 8 stands where another entry must",
+        ),
         (|lines| lines.push(lines[49].clone()), "entries.jsonl 50 has entries after its last"),
         (|lines| lines[4].push(' '), "entries.jsonl 5 its readable part is not what its bytes say"),
         (|lines| lines.insert(3, String::new()), "entries.jsonl 4 is not a line of this format"),
@@ -125,7 +128,9 @@ fn a_tail_that_is_cut_is_seen_against_a_witness_and_said_to_be_unprovable_withou
     let found = cases.faults_with(&bundle, &witness(whole.checkpoint(50)));
     assert_eq!(
         found,
-        ["--witness is of a longer journal: the end of this one was cut off, or it was written anew"]
+        [
+            "--witness is of a longer journal: the end of this one was cut off, or it was written anew"
+        ]
     );
     assert_eq!(cases.faults_with(&bundle, &witness(whole.checkpoint(44))), Vec::<String>::new());
     // An entry that was written anew.
@@ -134,7 +139,9 @@ fn a_tail_that_is_cut_is_seen_against_a_witness_and_said_to_be_unprovable_withou
     let anew = Journal::of(anew);
     let changed = anew.bundle(&anew.all());
     let found = cases.faults_with(&changed, &witness(whole.checkpoint(44)));
-    assert!(found.contains(&"--witness has another root: the journal was changed after it".to_owned()));
+    assert!(
+        found.contains(&"--witness has another root: the journal was changed after it".to_owned())
+    );
     assert_eq!(
         changed.verdict_with(&witness(whole.checkpoint(44))).witness,
         Some(Witness::Inconsistent)
@@ -154,10 +161,7 @@ fn a_tail_that_is_cut_is_seen_against_a_witness_and_said_to_be_unprovable_withou
     let mut replayed = whole.bundle(&whole.all());
     replayed.0.insert("checkpoint".to_owned(), whole.checkpoint(40).into_bytes());
     replayed.seal(&whole.all(), whole.period, &whole.key);
-    assert_eq!(
-        cases.faults(&replayed),
-        ["checkpoint is of another size than the manifest says"]
-    );
+    assert_eq!(cases.faults(&replayed), ["checkpoint is of another size than the manifest says"]);
     cases.meet("a_tail_that_is_cut_is_seen_against_a_witness_and_said_to_be_unprovable_without");
 }
 
@@ -234,8 +238,7 @@ fn what_entries_contradict_between_them_is_found_under_the_journals_own_key() {
     assert_eq!(found(again(), Journal::all), [what.clone()]);
     let beside = |journal: &Journal| Part { first: 5, beside: vec![3], ..journal.all() };
     assert_eq!(found(again(), beside), [what]);
-    let startless =
-        || more(vec![settlement(500, &gpu(1), (8, None, 50), named("b"), None)]);
+    let startless = || more(vec![settlement(500, &gpu(1), (8, None, 50), named("b"), None)]);
     assert_eq!(
         found(startless(), Journal::all),
         ["entries.jsonl 10 books a row that is booked already"]
@@ -254,7 +257,11 @@ fn what_entries_contradict_between_them_is_found_under_the_journals_own_key() {
     assert_eq!(cases.faults(&bundle), Vec::<String>::new());
     for (from, to, what) in [
         ("[6,7]", "[6]", "entries.jsonl 8 ends an entry that is not open"),
-        ("[6,7]", "[2,6,7]", "entries.jsonl 9 lists other open entries than the entries before it leave open"),
+        (
+            "[6,7]",
+            "[2,6,7]",
+            "entries.jsonl 9 lists other open entries than the entries before it leave open",
+        ),
         ("[6,7]", "[7,6]", "range.json has an opening that is not in order"),
         ("[6,7]", "[6,8]", "range.json has an opening that is not of entries before the range"),
         ("\"left\":[", "\"left\":[\"00\",", "range.json is not written as this format writes it"),
@@ -262,7 +269,8 @@ fn what_entries_contradict_between_them_is_found_under_the_journals_own_key() {
         ("\"last\":9", "\"last\":9.0", "range.json is not written as this format writes it"),
         ("\"version\":1", "\"version\":2", "range.json is of version 2, and this checks version 1"),
     ] {
-        let changed = edited(&bundle, "range.json", |lines| lines[0] = lines[0].replacen(from, to, 1));
+        let changed =
+            edited(&bundle, "range.json", |lines| lines[0] = lines[0].replacen(from, to, 1));
         let mut changed = changed;
         changed.seal(&part, journal.period, &journal.key);
         assert_eq!(cases.faults(&changed), [what], "{to}");
@@ -314,7 +322,10 @@ fn what_is_readable_says_what_the_bytes_say_and_nothing_else() {
         (r"\n", r"\u000a"),
     ] {
         let mut changed = edited(&bundle, "entries.jsonl", |lines| {
-            let line = lines.iter_mut().find(|line| line.contains(from) && line.contains("\"settlement\":{")).unwrap();
+            let line = lines
+                .iter_mut()
+                .find(|line| line.contains(from) && line.contains("\"settlement\":{"))
+                .unwrap();
             *line = line.replacen(from, to, 1);
         });
         changed.seal(&part, journal.period, &journal.key);
@@ -402,32 +413,80 @@ fn a_bundle_that_is_none_is_told_by_what_it_is_not() {
     for (text, what) in [
         (String::new(), "is not of the format gpu-ledger-audit"),
         ("\u{feff}".to_owned() + &manifest, "is not of the format gpu-ledger-audit"),
-        (manifest.replace("\"version\":1", "\"version\":2"), "is of version 2, and this checks version 1"),
-        (manifest.replace("\"version\":1", "\"version\":01"), "is not of the format gpu-ledger-audit"),
-        (manifest.replace("\"first\":1,", "\"first\":1,\"first\":1,"), "is not written as this format writes it"),
-        (manifest.replace("\"first\":1,", "\"first\":NaN,"), "is not written as this format writes it"),
-        (manifest.replace("\"first\":1,", &format!("\"first\":{deep},")), "is not written as this format writes it"),
-        (manifest.replace("\"host\":\"h\"", "\"host\":\"\\ud800\""), "is not written as this format writes it"),
+        (
+            manifest.replace("\"version\":1", "\"version\":2"),
+            "is of version 2, and this checks version 1",
+        ),
+        (
+            manifest.replace("\"version\":1", "\"version\":01"),
+            "is not of the format gpu-ledger-audit",
+        ),
+        (
+            manifest.replace("\"first\":1,", "\"first\":1,\"first\":1,"),
+            "is not written as this format writes it",
+        ),
+        (
+            manifest.replace("\"first\":1,", "\"first\":NaN,"),
+            "is not written as this format writes it",
+        ),
+        (
+            manifest.replace("\"first\":1,", &format!("\"first\":{deep},")),
+            "is not written as this format writes it",
+        ),
+        (
+            manifest.replace("\"host\":\"h\"", "\"host\":\"\\ud800\""),
+            "is not written as this format writes it",
+        ),
         (manifest.replace('\n', "\r\n"), "is not written as this format writes it"),
         (manifest.clone() + "\n", "is not written as this format writes it"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"../bill.csv\""), "names a file that no bundle has: ../bill.csv"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"/etc/passwd\""), "names a file that no bundle has: /etc/passwd"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"a/b/c\""), "names a file that no bundle has: a/b/c"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"b\\nß\""), "names a file that no bundle has: b\\x0a\\xc3\\x9f"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"manifest.json\""), "names a file that no bundle has: manifest.json"),
-        (manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"zz.csv\""), "does not name its files in order, each once"),
-        (manifest.replace("\"name\":\"schema.json\"", "\"name\":\"schemas.json\""), "does not name schema.json"),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"../bill.csv\""),
+            "names a file that no bundle has: ../bill.csv",
+        ),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"/etc/passwd\""),
+            "names a file that no bundle has: /etc/passwd",
+        ),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"a/b/c\""),
+            "names a file that no bundle has: a/b/c",
+        ),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"b\\nß\""),
+            "names a file that no bundle has: b\\x0a\\xc3\\x9f",
+        ),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"manifest.json\""),
+            "names a file that no bundle has: manifest.json",
+        ),
+        (
+            manifest.replace("\"name\":\"bill.csv\"", "\"name\":\"zz.csv\""),
+            "does not name its files in order, each once",
+        ),
+        (
+            manifest.replace("\"name\":\"schema.json\"", "\"name\":\"schemas.json\""),
+            "does not name schema.json",
+        ),
         (manifest.replace("\"size\":50", "\"size\":49"), "has a range that no journal has"),
-        (manifest.replace("\"since_ms\":\"1", "\"since_ms\":\"9"), "has a period that ends before it begins"),
+        (
+            manifest.replace("\"since_ms\":\"1", "\"since_ms\":\"9"),
+            "has a period that ends before it begins",
+        ),
     ] {
         let mut changed = bundle.clone();
         changed.set_manifest(&text, &journal.key);
         assert_eq!(cases.faults(&changed), [format!("manifest.json {what}")]);
     }
-    let many: String =
-        (0..5_000).map(|n| format!("{{\"name\":\"a{n:05}\",\"bytes\":\"0\",\"sha256\":\"{}\"}},\n", "0".repeat(64))).collect();
+    let many: String = (0..5_000)
+        .map(|n| {
+            format!("{{\"name\":\"a{n:05}\",\"bytes\":\"0\",\"sha256\":\"{}\"}},\n", "0".repeat(64))
+        })
+        .collect();
     let mut changed = bundle.clone();
-    changed.set_manifest(&manifest.replace("\"files\":[\n", &format!("\"files\":[\n{many}")), &journal.key);
+    changed.set_manifest(
+        &manifest.replace("\"files\":[\n", &format!("\"files\":[\n{many}")),
+        &journal.key,
+    );
     assert_eq!(cases.faults(&changed), ["manifest.json names more files than a bundle has"]);
 
     for (name, bytes, what) in [
@@ -443,7 +502,11 @@ fn a_bundle_that_is_none_is_told_by_what_it_is_not() {
         changed.0.insert(name.to_owned(), bytes);
         changed.seal(&part, journal.period, &journal.key);
         let found = cases.faults(&changed);
-        let wanted = if what.contains("ends before") { "entries.jsonl 1 ends before its last entry" } else { what };
+        let wanted = if what.contains("ends before") {
+            "entries.jsonl 1 ends before its last entry"
+        } else {
+            what
+        };
         assert_eq!(found, [wanted], "{name}");
     }
     // Files that are missing, or that nobody names.

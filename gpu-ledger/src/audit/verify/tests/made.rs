@@ -12,6 +12,7 @@ use crate::audit::verify::whole::verify;
 use crate::audit::verify::{Files, Known, Verdict, Wrong};
 use crate::clock::Stamp;
 use crate::coverage::Gap;
+use crate::journal::Digest;
 use crate::journal::canon::{self, Canonical as _, Writer};
 use crate::journal::chain::sha256;
 use crate::journal::entry::{
@@ -22,7 +23,6 @@ use crate::journal::entry::{
 use crate::journal::form::{ENTRY, EVIDENCE, Printer, schema};
 use crate::journal::note::{Checkpoint, SigningKey};
 use crate::journal::tree::{self, Frontier, Subtree, Subtrees, TreeError};
-use crate::journal::Digest;
 use crate::settlement::{Account, Balance, Ground};
 use crate::unit::{BootNs, Bytes, GpuUuid, Ms, Pid, WallUs};
 use crate::unknown::{GapCause, NamelessReason, Observed, UnknownReason};
@@ -118,11 +118,7 @@ pub(super) fn settlement(
         nameless: Some(NamelessEvidence { gap: None, candidates: Vec::new() }),
         provenance: None,
     };
-    said(
-        at + 2,
-        Figures::Settlement(Box::new(figures)),
-        Evidence::Settlement(Box::new(evidence)),
-    )
+    said(at + 2, Figures::Settlement(Box::new(figures)), Evidence::Settlement(Box::new(evidence)))
 }
 
 pub(super) fn named(name: &str) -> Account {
@@ -364,7 +360,8 @@ impl Journal {
         let sealed = self.sealed();
         let at = |seq: u64| &sealed[usize::try_from(seq - 1).unwrap()];
         let mut files = BTreeMap::new();
-        let entries: String = (part.first..=part.last).map(|seq| line(at(seq), None) + "\n").collect();
+        let entries: String =
+            (part.first..=part.last).map(|seq| line(at(seq), None) + "\n").collect();
         files.insert("entries.jsonl".to_owned(), entries.into_bytes());
         let mut beside: BTreeSet<u64> = part.beside.iter().copied().collect();
         if part.size > part.last {

@@ -37,10 +37,8 @@ fn a_settlement_is_proven_by_itself_and_nothing_else_is() {
     let proven = verdict.settlement.unwrap();
     assert_eq!((proven.seq, proven.pid), (seq, 100));
 
-    let witness = |size| Known {
-        witness: Some(journal.checkpoint(size).into_bytes()),
-        ..Known::default()
-    };
+    let witness =
+        |size| Known { witness: Some(journal.checkpoint(size).into_bytes()), ..Known::default() };
     assert_eq!(found(&good, &witness(50)).witness, Some(Witness::Consistent));
     assert_eq!(found(&good, &witness(40)).witness, Some(Witness::WitnessNotProvable));
     let given = |seed| Known { key: Some(key(seed).public().clone()), ..Known::default() };
@@ -63,12 +61,24 @@ fn a_settlement_is_proven_by_itself_and_nothing_else_is() {
         (open, ". is not of a settlement"),
         (cut, ". is not written as this format writes it"),
         (String::new(), ". is not of the format gpu-ledger-audit-proof"),
-        (good.replace("\"version\":1,\"key\"", "\"version\":3,\"key\""), ". is of version 3, and this checks version 1"),
-        (good.replace("\"number8\"", "\"number4\""), ". is not the form of entries of this version"),
-        (good.replace("\"pid\":100", "\"pid\":101"), ". its readable part is not what its bytes say"),
+        (
+            good.replace("\"version\":1,\"key\"", "\"version\":3,\"key\""),
+            ". is of version 3, and this checks version 1",
+        ),
+        (
+            good.replace("\"number8\"", "\"number4\""),
+            ". is not the form of entries of this version",
+        ),
+        (
+            good.replace("\"pid\":100", "\"pid\":101"),
+            ". its readable part is not what its bytes say",
+        ),
         (good.replace("\"key\":\"", "\"key\":\"x"), ". is not a key: name+id+base64"),
         (good.clone() + "\n", ". is not written as this format writes it"),
-        (good.replace("\n\"schema\"", " \n\"schema\""), ". is not written as this format writes it"),
+        (
+            good.replace("\n\"schema\"", " \n\"schema\""),
+            ". is not written as this format writes it",
+        ),
     ] {
         assert_eq!(faults(&found(&text, &Known::default())), [what]);
     }
@@ -92,7 +102,10 @@ fn a_page_of_python_checks_a_proof() {
         let good = proof_of(&journal, seq);
         let output = check(&good);
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(printed.starts_with(&format!("entry {seq} is in the journal of 50 entries")), "{output:?}");
+        assert!(
+            printed.starts_with(&format!("entry {seq} is in the journal of 50 entries")),
+            "{output:?}"
+        );
         let body = good.find("\"body\":\"").unwrap() + 30;
         let other = if good.as_bytes()[body] == b'A' { "B" } else { "A" };
         let mut changed = good;

@@ -30,7 +30,9 @@ impl Asked {
             first.0.keys().filter(|name| !bundle.0.contains_key(*name)).collect();
         let key = known.key.as_ref().map(ToString::to_string);
         let witness = known.witness.as_ref().map(|note| String::from_utf8(note.clone()).unwrap());
-        self.0.push(json!({ "files": files(other), "without": without, "key": key, "witness": witness }));
+        self.0.push(
+            json!({ "files": files(other), "without": without, "key": key, "witness": witness }),
+        );
     }
 
     pub(super) fn proof(&mut self, proof: &[u8], known: &Known) {
@@ -64,19 +66,19 @@ impl Asked {
         let cases = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(cases.path(), text).unwrap();
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/audit");
-        let known = sha256(schema().unwrap().as_bytes()).to_string();
+        let form = sha256(schema().unwrap().as_bytes()).to_string();
         let output = Command::new(python)
             .arg("-B")
             .arg(source.join("verify/tests/against.py"))
-            .args([source.join("assets/verify.py").into_os_string(), known.into()])
+            .args([source.join("assets/verify.py").into_os_string(), form.into()])
             .arg(cases.path())
             .output()
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
-        let answers = String::from_utf8(output.stdout).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
         // The first one is about the bundle as it is.
-        Some(answers.lines().map(str::to_owned).collect())
+        Some(printed.lines().map(str::to_owned).collect())
     }
 }
 
@@ -93,7 +95,10 @@ pub(super) fn python() -> Result<PathBuf, String> {
 }
 
 fn files<'f>(files: impl Iterator<Item = (&'f String, &'f Vec<u8>)>) -> Value {
-    files.map(|(name, bytes)| (name.clone(), Value::from(STANDARD.encode(bytes)))).collect::<serde_json::Map<_, _>>().into()
+    files
+        .map(|(name, bytes)| (name.clone(), Value::from(STANDARD.encode(bytes))))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// As `--json` prints it.

@@ -12,7 +12,10 @@ fn a_whole_bundle_in_which_everything_is_known_is_good_and_complete() {
     assert_eq!(completeness.unknown, Vec::new());
     assert_eq!(completeness.verdict, CompletenessWord::Complete);
     assert_eq!(verdict.exit_status(), 0);
-    assert_eq!((verdict.key.verdict, verdict.witness), (KeyWord::NotGiven, Some(Witness::NotGiven)));
+    assert_eq!(
+        (verdict.key.verdict, verdict.witness),
+        (KeyWord::NotGiven, Some(Witness::NotGiven))
+    );
     assert_eq!(verdict.freshness.unwrap().period_seen_to_end, Some(true));
     assert_eq!(verdict.bundle.unwrap().settlements, 2);
 }
