@@ -22,6 +22,9 @@ use tempfile::TempDir;
 
 // The attributes say to the lints what cargo already knows.
 #[cfg(test)]
+#[path = "bill/closed.rs"]
+mod closed;
+#[cfg(test)]
 #[path = "bill/focus.rs"]
 mod focus;
 #[cfg(test)]
@@ -54,8 +57,13 @@ impl Host {
 
     /// With another program than `whisper`.
     fn made(nameless: bool, name: &str, uid: u32, second: &str) -> Self {
+        Self::made_at(Clock::system().now(), nameless, (name, uid), second)
+    }
+
+    /// With everything so long before another moment.
+    fn made_at(now: Stamp, nameless: bool, (name, uid): (&str, u32), second: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let host = Self { folder, now: Clock::system().now(), name: Arc::from(name), uid };
+        let host = Self { folder, now, name: Arc::from(name), uid };
         let mut drafts = vec![host.agent(), host.epoch()];
         drafts.push(host.settlement(1, 3 * HOUR_MS, HOUR_MS, Some("ollama")));
         drafts.push(host.settlement(2, HOUR_MS, HOUR_MS / 6, Some(second)));
@@ -276,12 +284,25 @@ fn what_a_form_of_rows_has_no_place_for_is_said_on_stderr() {
                            say what and why\n";
     for form in ["csv", "line"] {
         let known = Host::with(false).bill(&["--since", "3h", "--format", form]);
-        assert_eq!((known.status.code(), text(&known.stderr)), (Some(0), SIMULATED), "{form}");
+        let (notes, version) = without_version(&known);
+        assert_eq!((known.status.code(), notes.as_str()), (Some(0), SIMULATED), "{form}");
         let nameless = Host::with(true).bill(&["--since", "3h", "--format", form]);
-        let said = text(&nameless.stderr);
         assert_eq!(nameless.status.code(), Some(2), "{form}");
-        assert_eq!(said, format!("{SIMULATED}{UNKNOWN}"), "{form}");
+        assert_eq!(without_version(&nameless).0, format!("{SIMULATED}{UNKNOWN}"), "{form}");
+        // The line's moment is its version.
+        assert_eq!(version.is_some(), form == "csv", "{version:?}");
+        let tells =
+            |line: String| [", as of 20", ", journal 5:", ", tree "].map(|of| line.contains(of));
+        assert!(version.is_none_or(|line| tells(line) == [true; 3]), "{form}");
     }
+}
+
+/// What is said on stderr, and of that the line which says which bill it is.
+fn without_version(said: &Output) -> (String, Option<String>) {
+    let (version, rest): (Vec<_>, Vec<_>) = text(&said.stderr)
+        .split_inclusive('\n')
+        .partition(|line| line.starts_with("gpu-ledger: bill "));
+    (rest.concat(), version.first().map(|line| (*line).to_owned()))
 }
 
 #[test]
@@ -337,6 +358,11 @@ fn what_cannot_be_asked_exits_with_64_and_the_remedy() {
         (&["--prices", "/nowhere", "--format", "csv"], "take --format focus, json or table"),
         (&["--socket", "/nowhere"], "leave --state-dir out beside it"),
         (&["--format", "xml"], "possible values"),
+        (&["--head", "99"], "this journal has no entry 99"),
+        (&["--as-of", "2999"], "lies in the future"),
+        (&["--as-of", "2001"], "the journal knew nothing at 2001-01-01"),
+        (&["--as-of", "soon"], "give a moment such as"),
+        (&["--as-of", "1h", "--head", "3"], "cannot be used with"),
     ] {
         let said = host.bill(words);
         assert_eq!(said.status.code(), Some(64), "{words:?}");

@@ -86,11 +86,17 @@ mod ready;
 #[path = "daemon/reasons.rs"]
 mod reasons;
 #[cfg(test)]
+#[path = "daemon/redacted.rs"]
+mod redacted;
+
 #[path = "daemon/reloaded.rs"]
 mod reloaded;
 #[cfg(test)]
 #[path = "daemon/restart.rs"]
 mod restart;
+#[cfg(test)]
+#[path = "daemon/signed.rs"]
+mod signed;
 #[cfg(test)]
 #[path = "daemon/streams.rs"]
 mod streams;

@@ -40,6 +40,7 @@
 //! | [`rendering`] | columns for people, JSON for programs | nothing |
 //! | `tables` | tables as Parquet | what they are written into |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
+//! | [`audit`] | bundles: a bill with all that it is made of, for whoever has nothing else | a journal, the bundle's folder |
 //! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |

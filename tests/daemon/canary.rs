@@ -46,7 +46,7 @@ fn forms() -> Vec<Vec<String>> {
 }
 
 /// A GPU job with these arguments, as a script of this name.
-fn job(sim: &Sim, script: &str, arguments: &[String]) -> Command {
+pub(crate) fn job(sim: &Sim, script: &str, arguments: &[String]) -> Command {
     let path = sim.script_called(script);
     let orders = sim.folder().join("orders");
     std::fs::write(&orders, "open 0\n").unwrap();
@@ -72,7 +72,7 @@ fn has(bytes: &[u8], wanted: &str) -> bool {
 }
 
 /// The files under a folder that hold a text, and how many files there are.
-fn files_with(folder: &Path, wanted: &str) -> (Vec<PathBuf>, usize) {
+pub(crate) fn files_with(folder: &Path, wanted: &str) -> (Vec<PathBuf>, usize) {
     let (mut found, mut count) = (Vec::new(), 0);
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -210,6 +210,7 @@ fn identity(
             CgroupId { hierarchy: 0, id: 4 },
             Some(RawBytes::from_static(b"/system.slice/train.service")),
         )],
+        borne: None,
         ended: None,
     }
 }

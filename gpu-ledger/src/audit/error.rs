@@ -123,6 +123,18 @@ pub enum BundleError {
 }
 
 impl BundleError {
+    /// Whether something else has to be typed.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Exists { .. }
+                | Self::NoSuchCheckpoint { .. }
+                | Self::Witness { .. }
+                | Self::Zone(_)
+        )
+    }
+
     /// Turns what the system says of a path into an error.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = shown(path);

@@ -44,7 +44,7 @@ pub const VERIFY: &str = "verify.py";
 /// Checks sums in SQL.
 pub const CHECKS: &str = "checks.sql";
 /// What is what.
-pub const README: &str = "README.md";
+pub const README: &str = "readme.md";
 /// Files of rules that entries name, by their SHA-256.
 pub const RULES_DIR: &str = "rules";
 /// The file of prices, by its SHA-256.

@@ -21,6 +21,8 @@ pub mod prove;
 pub mod range;
 pub mod read;
 pub mod select;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 
 pub use error::BundleError;

@@ -48,10 +48,10 @@ pub fn select(files: &JournalFiles, span: Span, size: u64) -> Result<Selection, 
         }
     })?;
     went?;
-    let Choosing { near, mut context, .. } = choosing;
-    // What is open at the end is proven to be by the last mark and by everything after it.
-    let last_mark = read.last_mark.map_or(0, |mark| mark.seq);
-    context.extend(last_mark.max(1)..=size);
+    let Choosing { near, mut context, last_mark, .. } = choosing;
+    // What is open at the end is proven to be by the last mark, which is visited whatever the period, and by everything
+    // after it.
+    context.extend(last_mark.unwrap_or(1)..=size);
     context.extend(read.end.unresolved.keys());
     let (first, last) = near.unwrap_or((size, size));
     let last = mark_after(files, (last, size), span.to_ms())?.unwrap_or(last);

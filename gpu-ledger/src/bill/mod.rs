@@ -11,10 +11,13 @@
 //! every settlement stands on exactly one line. Either failing is an error, never a printed figure.
 #![deny(clippy::arithmetic_side_effects)]
 
+pub mod adjusted;
 mod blind;
 mod by;
 mod called;
 mod chosen;
+pub mod closed;
+pub mod figures;
 pub mod focus;
 mod intervals;
 pub mod ledger;
@@ -37,6 +40,7 @@ pub use blind::{blind_spans, gap_spans};
 pub use by::{By, LineKey, LineName};
 pub use called::{Called, Standing};
 pub use chosen::chosen_gpus;
+pub use closed::{Closing, Closings};
 pub use ledger::Ledger;
 pub use line::{LOGGED_ACCOUNTS_MAX, LOGGED_NAMES_MAX, Named, Totals, journal_line, logged_line};
 pub use lines::{
@@ -193,6 +197,17 @@ pub enum BillError {
         "this journal has no entry {0}, so that it never ended with it; give --head a smaller number"
     )]
     NoSuchEntry(u64),
+    /// A period was closed without this form of its bill.
+    #[error(
+        "{name} was closed without a bill as {form}{}; --as-of now makes it afresh",
+        if form.starts_with("focus") { ", as it has no prices or is by process" } else { "" }
+    )]
+    NotClosedWith {
+        /// The period.
+        name: String,
+        /// The form.
+        form: &'static str,
+    },
     /// A bill in money without prices.
     #[error(
         "--format focus is a bill in money, and no prices were given; give --prices FILE, or write \
@@ -217,6 +232,7 @@ impl BillError {
                 | Self::NoSuchLine { .. }
                 | Self::SeveralLines { .. }
                 | Self::BeforeJournal(_)
+                | Self::NotClosedWith { .. }
                 | Self::NoSuchEntry(_)
                 | Self::NoPrices
                 | Self::UnknownDimension(_)

@@ -10,13 +10,14 @@ use crate::journal::Digest;
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{ArgvPlace, Entry, Evidence, Figures, KeptArgv, Moment};
 use crate::journal::store::{
-    Extent, PeriodRead, RawEntry, Reader, StateDir, StoreError, Tree, archives_of,
+    Extent, Files, PeriodRead, RawEntry, Reader, StateDir, StoreError, Tree, archives_of,
 };
 use crate::unit::{Span, WallUs};
 
 /// The journal of one state directory.
 #[derive(Debug)]
 pub struct JournalFiles {
+    dir: StateDir,
     journal: Reader,
     /// Archives, oldest first, each continued by the next and the last one by the journal.
     archives: Vec<Reader>,
@@ -42,7 +43,7 @@ impl JournalFiles {
 
     fn with(journal: Reader, dir: &StateDir) -> Result<Self, StoreError> {
         let (archives, missing) = archives_of(dir, journal.journal(), journal.base())?;
-        Ok(Self { journal, archives, missing, witnessed: None })
+        Ok(Self { dir: dir.clone(), journal, archives, missing, witnessed: None })
     }
 
     /// Gives `take` every entry that bears on the period, as [`Reader::period_within`] does: worth nothing before
@@ -248,6 +249,11 @@ impl Source for JournalFiles {
 
     fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>> {
         Ok(self.last_learnt_by(moment)?)
+    }
+
+    fn file(&mut self, digest: Digest) -> anyhow::Result<Option<Vec<u8>>> {
+        let files = Files::of_reader(&self.dir)?;
+        Ok(files.map(|files| files.read(digest)).transpose()?.flatten())
     }
 
     fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {

@@ -3,12 +3,18 @@
 //! Purpose: the shell of `gpu-ledger bill`. May touch: a journal, through [`Source`]; the clock; the names of
 //! users; the page's way out. May not: compute a number that a pure room could, or read a driver.
 
+mod adjust;
+mod close;
+mod closed;
+mod diff;
 mod journal;
 mod prices;
 mod replay;
 mod socket;
 mod why;
 
+pub use close::{CloseError, CloseOptions, close};
+pub use diff::{DiffError, DiffOptions, diff};
 pub use journal::JournalFiles;
 pub(crate) use journal::wall_ms;
 pub use prices::{PRICES_DEFAULT, PriceFileError, PricesAt};
@@ -23,16 +29,17 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 
 use crate::bill::ledger::Ledger;
-use crate::bill::period::{ALL, Asked, Standpoint, milliseconds, moment_of, show};
-use crate::bill::report::{Ask, Head, Outside, Report, report};
+use crate::bill::period::{ALL, Asked, Period, Standpoint, milliseconds, moment_of, show};
+use crate::bill::report::{Ask, ClosedLine, Head, Outside, Report, report};
 use crate::bill::{
-    BillError, By, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
+    BillError, By, Closing, SharePolicy, Totals, chosen_gpus, focus, journal_line, table, text,
 };
 use crate::clock::Clock;
 use crate::journal::chain::Recovered;
 use crate::journal::store::Extent;
 use crate::journal::{Digest, Entry};
 use crate::output::{self, Output};
+use crate::prices::PriceList;
 use crate::rendering::json;
 use crate::session::preflight::host_name;
 use crate::unit::{Span, WallUs};
@@ -65,6 +72,12 @@ pub trait Source {
     /// # Errors
     /// What keeps it from reading.
     fn head_at(&mut self, moment: WallUs) -> anyhow::Result<Option<u64>>;
+
+    /// A file that entries name by its digest, as which it was read; `None` where it is not here.
+    ///
+    /// # Errors
+    /// What keeps it from reading; that it was changed.
+    fn file(&mut self, digest: Digest) -> anyhow::Result<Option<Vec<u8>>>;
 
     /// One entry, proven as far as this reader can; `None` where it is not here.
     ///
@@ -125,6 +138,22 @@ pub enum Format {
     Line,
 }
 
+impl Format {
+    /// The word of a document of this form.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Csv { is_raw: false } => "csv",
+            Self::Csv { is_raw: true } => "csv-raw",
+            Self::Focus { is_raw: false } => "focus",
+            Self::Focus { is_raw: true } => "focus-raw",
+            Self::Line => "line",
+        }
+    }
+}
+
 /// Of which version of the journal a bill is wanted.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Version {
@@ -164,57 +193,36 @@ pub struct BillOptions {
     pub clock: Clock,
 }
 
+/// What was read for a bill.
+pub(super) struct Read {
+    ledger: Ledger,
+    head: Head,
+    period: Period,
+    outside: Outside,
+}
+
 /// Makes one bill and returns the exit status.
 ///
 /// # Errors
 /// What keeps the bill from being made; a [`crate::bill::period::PeriodError`] where the period is none, a
 /// [`crate::bill::BillError`] that is one of usage where a GPU or a line is not there.
 pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8> {
-    // Where no amount is shown, none is UNKNOWN.
-    let prices = match options.format {
-        Format::Csv { .. } | Format::Line => None,
-        Format::Table | Format::Json | Format::Focus { .. } => {
-            options.prices.read(&options.zone)?
-        }
-    };
-    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
-        return Err(BillError::NoPrices.into());
-    }
     let output = Output::open(options.output.clone(), true)?;
-    let asked = asked(options);
-    let (mut standpoint, extent) = version(options, source)?;
-    let mut ledger = Ledger::for_bill_by(options.by);
-    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
-    // What was entered since the asking is no sign that a clock was set.
-    let read_at_ms = match extent.head {
-        None => options.clock.now().wall.ms(),
-        Some(_) => milliseconds(standpoint.now),
+    let mut read = read(options, source)?;
+    let closing = match options.version {
+        Version::Usual => read.ledger.closings().of(read.period.span).cloned(),
+        Version::AsOf(_) | Version::Head(_) => None,
     };
-    standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
-    let period = standpoint.period(&asked)?;
-    let mut outside = source.outside(&ledger)?;
-    let mut uids = ledger.uids();
-    uids.extend(outside.reading.only_uid);
-    // What another host calls them this one does not know.
-    if ledger.host().is_some_and(|host| *host == host_name()) {
-        outside.users = users(&uids);
+    if let Some(closing) = &closing {
+        if closed::is_as_closed(options, closing, &read.outside)? {
+            return closed::give(options, closing, source, output);
+        }
+        read = closed::read_as_closed(options, closing, read.period, source)?;
     }
-    let ask = Ask {
-        period,
-        by: options.by,
-        share: options.share,
-        gpus: chosen_gpus(&ledger, &options.gpus)?,
-        accounts: options.accounts.clone(),
-        prices,
-    };
-    let report = report(&ledger, &ask, head, &outside)?;
-    let page = match options.format {
-        Format::Table => text::render(&report),
-        Format::Json => json(&report)?,
-        Format::Csv { is_raw } => table::csv(&report, is_raw)?,
-        Format::Focus { is_raw } => focus::csv(&report, is_raw)?,
-        Format::Line => line(&ledger, &report),
-    };
+    let only_uid = read.outside.reading.only_uid;
+    let prices = prices(options, (closing.as_ref(), only_uid), source)?;
+    let report = made(options, &read, (prices, closing.as_ref()), source)?;
+    let page = page(&report, &read.ledger, options.format)?;
     if let Err(error) = output.write(&page) {
         output::complain(&format!("{error:#}"));
         return Ok(STATUS_FAILED);
@@ -236,6 +244,102 @@ pub fn bill(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<u8
     Ok(if report.is_known() { 0 } else { STATUS_UNKNOWN })
 }
 
+/// Reads what a bill is made of, at the version that is wanted.
+fn read(options: &BillOptions, source: &mut dyn Source) -> anyhow::Result<Read> {
+    let asked = asked(options);
+    let (mut standpoint, extent) = version(options, source)?;
+    let mut ledger = Ledger::for_bill_by(options.by);
+    let head = source.read(standpoint.reading(&asked)?, extent, &mut ledger)?;
+    // What was entered since the asking is no sign that a clock was set.
+    let read_at_ms = match extent.head {
+        None => options.clock.now().wall.ms(),
+        Some(_) => milliseconds(standpoint.now),
+    };
+    standpoint.latest_ms = ledger.latest_ms().filter(|latest| *latest > read_at_ms);
+    let period = standpoint.period(&asked)?;
+    let outside = outside(&ledger, source)?;
+    Ok(Read { ledger, head, period, outside })
+}
+
+/// What the entries of a ledger rest on, with what this system calls users.
+fn outside(ledger: &Ledger, source: &mut dyn Source) -> anyhow::Result<Outside> {
+    let mut outside = source.outside(ledger)?;
+    let mut uids = ledger.uids();
+    uids.extend(outside.reading.only_uid);
+    // What another host calls them this one does not know.
+    if ledger.host().is_some_and(|host| *host == host_name()) {
+        outside.users = users(&uids);
+    }
+    Ok(outside)
+}
+
+/// The prices that a bill goes by: those that were named, of a closed period those that it was closed with, else
+/// those of the usual place.
+fn prices(
+    options: &BillOptions,
+    (closing, only_uid): (Option<&Closing>, Option<u32>),
+    source: &mut dyn Source,
+) -> anyhow::Result<Option<PriceList>> {
+    // Where no amount is shown, none is UNKNOWN.
+    if let Format::Csv { .. } | Format::Line = options.format {
+        return Ok(None);
+    }
+    let prices = match (&options.prices, closing) {
+        // Other users' files are not given to everybody.
+        (PricesAt::Default | PricesAt::Configured(_), Some(_)) if only_uid.is_some() => {
+            output::complain("the prices that the period was closed with are not told to you");
+            None
+        }
+        (PricesAt::Default | PricesAt::Configured(_), Some(closing)) => {
+            closed::prices_of(closing, &options.zone, source)?
+        }
+        (at, _) => at.read(&options.zone)?,
+    };
+    if prices.is_none() && matches!(options.format, Format::Focus { .. }) {
+        return Err(BillError::NoPrices.into());
+    }
+    Ok(prices)
+}
+
+/// The bill of what was read.
+fn made(
+    options: &BillOptions,
+    read: &Read,
+    (prices, closing): (Option<PriceList>, Option<&Closing>),
+    source: &mut dyn Source,
+) -> anyhow::Result<Report> {
+    let Read { ledger, head, period, outside } = read;
+    let ask = Ask {
+        period: period.clone(),
+        by: options.by,
+        share: options.share,
+        gpus: chosen_gpus(ledger, &options.gpus)?,
+        accounts: options.accounts.clone(),
+        prices,
+    };
+    let mut report = report(ledger, &ask, *head, outside)?;
+    let span = report.period.span;
+    let closings = closing.into_iter().chain(
+        ledger.closings().meeting(span).filter(|one| closing.is_none_or(|of| of.seq != one.seq)),
+    );
+    report.closed_periods = closings
+        .map(|one| ClosedLine::of(one, closing.is_some_and(|of| of.seq == one.seq)))
+        .collect();
+    report.adjustments = adjust::adjustments(read, span, &options.zone, source)?;
+    Ok(report)
+}
+
+/// A bill in one form.
+fn page(report: &Report, ledger: &Ledger, format: Format) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Table => text::render(report),
+        Format::Json => json(report)?,
+        Format::Csv { is_raw } => table::csv(report, is_raw)?,
+        Format::Focus { is_raw } => focus::csv(report, is_raw)?,
+        Format::Line => line(ledger, report),
+    })
+}
+
 /// What a form of rows or words has no place for, and its reader must not miss.
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -244,6 +348,8 @@ fn notes(report: &Report) -> Vec<String> {
     }
     notes.extend(text::missing_words(&report.reading));
     notes.extend(report.left_out.iter().map(text::left_out_words));
+    notes.extend(text::adjusted_words(report));
+    notes.extend(report.closed_periods.iter().map(text::closed_words));
     if !report.is_known() {
         let why = "not everything is known, or was seen; --format table and json say what and why";
         notes.push(why.to_owned());

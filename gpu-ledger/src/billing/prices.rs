@@ -13,8 +13,10 @@ pub const PRICES_DEFAULT: &str = "/etc/gpu-ledger/prices.toml";
 /// Where a bill finds its prices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PricesAt {
-    /// There.
+    /// There, as the command line says.
     Named(PathBuf),
+    /// There, as the configuration says.
+    Configured(PathBuf),
     /// In [`PRICES_DEFAULT`], where that exists.
     Default,
 }
@@ -65,7 +67,7 @@ impl PricesAt {
         zone: &TimeZone,
     ) -> Result<Option<(PriceList, String)>, PriceFileError> {
         match self {
-            Self::Named(path) => read(path, zone).map(Some),
+            Self::Named(path) | Self::Configured(path) => read(path, zone).map(Some),
             Self::Default => match read(Path::new(PRICES_DEFAULT), zone) {
                 Err(PriceFileError::Read { cause, .. })
                     if cause.kind() == std::io::ErrorKind::NotFound =>

@@ -114,6 +114,10 @@ impl Source for JournalSocket {
         Ok(self.client.head_at(moment)?)
     }
 
+    fn file(&mut self, digest: Digest) -> anyhow::Result<Option<Vec<u8>>> {
+        Ok(self.client.file(digest)?)
+    }
+
     fn entry(&mut self, seq: u64) -> anyhow::Result<Option<Entry>> {
         Ok(self.client.entry(seq)?)
     }

@@ -1,10 +1,15 @@
 //! `gpu-ledger bill`.
 
+mod close;
+mod diff;
+
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::tz::TimeZone;
 
+use self::close::Close;
+use self::diff::Diff;
 use super::Usage;
 use super::place::Place;
 use super::source::with_source;
@@ -12,6 +17,7 @@ use crate::bill::period::{Asked, PeriodError};
 use crate::bill::{By, SharePolicy};
 use crate::billing::{self, BillOptions, Format, PricesAt, Version};
 use crate::clock::Clock;
+use crate::config::ConfigError;
 
 const AFTER_HELP: &str = "MOMENT is 2026-10-31T08:00:00Z, 2026-10-31, 2026-10, 2026 (their first \
 moment), today, yesterday, now, or a time ago: 24h, 7d. A period holds its first moment and not its \
@@ -36,12 +42,44 @@ backslash \\\\; an account called like a word of ours (unattributed, TOTAL) is q
 Flags of a settlement: below-1ms (held for less than a millisecond), settled-while-alive (its process closed \
 the GPU and lived on), started-before-accounting (it held the GPU earlier too, which no row tells), cgroup-moved (its \
 process was moved to another job, pod, container or unit after it had opened a GPU, and all of it stands there).\n\
+A period that was closed (gpu-ledger bill close 2026-10) has one bill: with the options that it was closed with it \
+is printed byte for byte, whatever came later, and with others it is made of the same entries and says so. The bill \
+of the period after the last closed one tells what came to closed ones since, each with its date and entry, on no \
+other line. --as-of now makes the bill of a closed period afresh, --as-of MOMENT and --head N those of earlier days.\n\
 Exit status: 0 everything on the bill is known, 1 failed, 2 answered but something on it is UNKNOWN, \
 without a name, or was not seen, 64 usage.";
 
+/// A bill, or what is done with bills.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+pub(super) struct BillCommand {
+    #[command(subcommand)]
+    command: Option<Beside>,
+    #[command(flatten)]
+    bill: Bill,
+}
+
+#[derive(Subcommand, Debug)]
+enum Beside {
+    /// Fix the bill of a period that is over: it stays the same bytes for ever, and what is learnt later is told as
+    /// adjustments by the bill of the period that follows
+    Close(Close),
+    /// Compare two bills, or two versions of one: every figure that differs, and every entry that made it differ
+    Diff(Diff),
+}
+
+impl BillCommand {
+    pub(super) fn run(self, clock: Clock) -> anyhow::Result<u8> {
+        match self.command {
+            None => run(self.bill, clock),
+            Some(Beside::Close(close)) => close.run(clock),
+            Some(Beside::Diff(diff)) => diff.run(clock),
+        }
+    }
+}
+
 /// What one bill is asked to be.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
 pub(super) struct Bill {
     /// The period's first moment
     // A hyphen is taken as a value's, so that `-1h` is told what a moment is.
@@ -107,7 +145,7 @@ enum Form {
 }
 
 /// Makes the bill.
-pub(super) fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
+fn run(bill: Bill, clock: Clock) -> anyhow::Result<u8> {
     let place = bill.place.clone();
     let options = options(bill, clock)?;
     with_source(&place, "bill", |source| billing::bill(&options, source))
@@ -140,13 +178,8 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         return Err(Usage(what.to_owned()).into());
     }
     refuse_ignored(&bill)?;
-    let prices =
-        bill.place.prices(bill.prices.as_ref())?.map_or(PricesAt::Default, PricesAt::Named);
-    let zone = if bill.utc {
-        TimeZone::UTC
-    } else {
-        TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?
-    };
+    let prices = prices(&bill.place, bill.prices.as_ref())?;
+    let zone = zone(bill.utc)?;
     Ok(BillOptions {
         asked: Asked { since: bill.since, until: bill.until, period: bill.period },
         version: match (bill.as_of, bill.head) {
@@ -170,6 +203,24 @@ fn options(bill: Bill, clock: Clock) -> anyhow::Result<BillOptions> {
         zone,
         clock,
     })
+}
+
+/// Where prices are: as typed, else as configured, else in the usual place.
+fn prices(place: &Place, typed: Option<&PathBuf>) -> Result<PricesAt, ConfigError> {
+    let at = place.prices(typed)?;
+    Ok(match at {
+        Some(path) if typed.is_some() => PricesAt::Named(path),
+        Some(path) => PricesAt::Configured(path),
+        None => PricesAt::Default,
+    })
+}
+
+/// Where days begin.
+fn zone(is_utc: bool) -> Result<TimeZone, PeriodError> {
+    if is_utc {
+        return Ok(TimeZone::UTC);
+    }
+    TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))
 }
 
 #[cfg(test)]

@@ -30,10 +30,12 @@ use clap::{Parser, Subcommand};
 
 use tracing_subscriber::EnvFilter;
 
-use self::bill::Bill;
+use self::bill::BillCommand;
 use self::trace::Trace;
+use crate::audit::BundleError;
 use crate::bill::BillError;
 use crate::bill::period::PeriodError;
+use crate::billing::{CloseError, DiffError};
 use crate::calling::NoSuchGpu;
 use crate::clock::Clock;
 use crate::daemon::{LogFilter, hold_reloads};
@@ -85,7 +87,7 @@ enum Command {
     /// Check the journal, or move old entries into an archive
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
-    Bill(Bill),
+    Bill(BillCommand),
     /// Say why a settlement stands where it does: what named it, or what would have
     Explain(explain::Explain),
     /// Check rules of attribution, say which of them takes a process, or what they would have billed
@@ -167,6 +169,9 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
                 || error.is::<NoSuchGpu>()
                 || matches!(error.downcast_ref(), Some(ModeError::NoSuchGpu(_)))
                 || error.is::<PeriodError>()
+                || error.downcast_ref::<BundleError>().is_some_and(BundleError::is_usage)
+                || error.is::<DiffError>()
+                || error.downcast_ref::<CloseError>().is_some_and(CloseError::is_usage)
                 || error.downcast_ref::<BillError>().is_some_and(BillError::is_usage);
             ExitCode::from(if is_usage {
                 STATUS_USAGE
@@ -218,7 +223,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Release(release) => release.run(),
         Command::Mark(mark) => mark.run(),
         Command::Journal(journal) => journal.run(&clock),
-        Command::Bill(bill) => bill::run(bill, clock),
+        Command::Bill(bill) => bill.run(clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
         Command::Audit(audit) => audit.run(),

@@ -67,6 +67,11 @@ impl JournalPlace {
     pub(super) fn state_dir(&self) -> Result<PathBuf, ConfigError> {
         self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
     }
+
+    /// The file of prices: from the command line, else as configured; `None` where neither names one.
+    pub(super) fn prices(&self, typed: Option<&PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
+        self.file.or(typed.map(|typed| Some(typed.clone())).as_ref(), |config| config.prices)
+    }
 }
 
 /// Of what does the one or the other.

@@ -59,10 +59,10 @@ impl RotateKey {
         let at = Moment { boot: boot_id()?, stamp: clock.now() };
         let signer = store.rotate_key(at, machine_id().as_deref(), self.lost)?;
         // Its first word; the daemon says the next one, and why where none can be said.
-        let signed = store.sign(&signer);
+        let first_word = store.sign(&signer);
         let key = signer.public().to_string();
         store.close()?;
-        if let Err(error) = signed {
+        if let Err(error) = first_word {
             print(&format!("no checkpoint was signed with it yet: {error}\n"))?;
         }
         Ok(key)

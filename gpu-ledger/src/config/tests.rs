@@ -157,7 +157,7 @@ fn in_force_takes_over_what_it_can_and_nothing_else() {
     let text = "state_dir = \"/s\"\nnvml_library = \"/n\"\nrules = \"/r\"\nring_size = \"8MiB\"\n\
         device_touch = false\ncall_deadline = \"3s\"\nmark_interval = \"3s\"\nmemory_period = \"off\"\non_loss = \"exit\"\n\
         cmdline = \"full\"\nlog = \"debug\"\nprices = \"/e.toml\"\nnames_socket = \"\"\nollama_models = \"\"\n[journal]\nqueue_length = 100\n[metrics]\ntextfile = \"/t.prom\"\n\
-        interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n";
+        interval = \"3s\"\nlisten = \"127.0.0.1:1\"\n[socket]\npath = \"/p\"\ngroup = \"g\"\n[audit]\ncheckpoint_file = \"/c\"\n";
     let wanted = parse(text).unwrap();
     let reload = Reload::of(&old, wanted.clone());
     assert_eq!(reload.changes.len(), KEYS.len());

@@ -68,18 +68,6 @@ pub(super) struct Outlets {
     pub(super) file: Outlet,
 }
 
-impl Outlets {
-    /// Whether a checkpoint gets to one of them.
-    pub(super) fn is_any_on(&self) -> Option<bool> {
-        let on = |outlet: &Outlet| outlet.is_on.map(|is_on| is_on && outlet.lack.is_none());
-        match (on(&self.syslog), on(&self.file)) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        }
-    }
-}
-
 /// Shared with whoever tells of them.
 pub(super) type SharedOutlets = Arc<Mutex<Outlets>>;
 

@@ -61,6 +61,11 @@ impl Daemon {
             Request::Status => self.status_answer(peer),
             Request::Live => Ok(self.live_answer(peer)),
             Request::Mark { note } => self.mark_answer(&note),
+            Request::Enter { closed } => {
+                let pending = self.drafter.closed(*closed, self.clock.now());
+                self.keep(vec![pending]);
+                Ok(json!({ "version": VERSION, "closing": true }))
+            }
             Request::Release { gpu, end: true, .. } => self.regain_answer(gpu.as_ref()).await,
             Request::Release { gpu, for_ms, end: false } => {
                 let time = for_ms.map_or(RELEASE_DEFAULT, Duration::from_millis).min(RELEASE_MAX);
@@ -70,6 +75,8 @@ impl Daemon {
             Request::Rows { .. }
             | Request::Why { .. }
             | Request::HeadAt { .. }
+            | Request::File { .. }
+            | Request::Close { .. }
             | Request::Entry { .. } => Err("the journal is not read by the loop".to_owned()),
         };
         // Whoever asked may have gone.

@@ -5,13 +5,16 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::request::VERSION;
 use super::stream::{End, EntryLine, Line, StreamError};
 use crate::billing::Why;
-use crate::journal::Entry;
+use crate::journal::chain::sha256;
 use crate::journal::store::Extent;
+use crate::journal::{Digest, Entry};
 use crate::unit::WallUs;
 
 /// How long a daemon may take to answer.
@@ -179,6 +182,28 @@ impl Client {
         } else {
             Err(self.unusable(StreamError::Other { seq }))
         }
+    }
+
+    /// A file that entries name; `None` where it is not there.
+    pub(crate) fn file(&self, digest: Digest) -> Result<Option<Vec<u8>>, ClientError> {
+        let request =
+            json!({ "version": VERSION, "request": "file", "sha256": digest.to_string() });
+        let answer = self.ask(&request)?;
+        let Some(text) = answer.get("file").and_then(Value::as_str) else { return Ok(None) };
+        let bytes = STANDARD.decode(text).map_err(|error| self.broken(&error))?;
+        if sha256(&bytes) == digest {
+            return Ok(Some(bytes));
+        }
+        let what = format!("what it sent is not the file {digest}");
+        Err(ClientError::Broken { path: self.path.clone(), what })
+    }
+
+    /// Has a period's bill fixed. `hash`: of the last entry that it is made of.
+    pub(crate) fn close(&self, closed: &[u8], hash: Digest) -> Result<(), ClientError> {
+        let (closed, hash) = (STANDARD.encode(closed), hash.to_string());
+        let request =
+            json!({ "version": VERSION, "request": "close", "closed": closed, "hash": hash });
+        self.ask(&request).map(drop)
     }
 
     /// Asks what settlements rest on, by their numbers. Those that this reader may not see are left out.

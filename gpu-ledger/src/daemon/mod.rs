@@ -15,6 +15,7 @@ mod anchors;
 mod begin;
 mod calls;
 mod client;
+mod closing;
 mod end;
 mod fold;
 mod fresh;

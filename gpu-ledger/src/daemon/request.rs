@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
+use crate::journal::entry::ClosedPeriod;
 use crate::unit::GpuUuid;
 
 /// The version of the requests and answers.
@@ -68,6 +69,24 @@ pub(super) enum Request {
         #[serde(default)]
         end: bool,
     },
+    /// Tell a file that entries name.
+    File {
+        /// Its digest, in hex.
+        sha256: String,
+    },
+    /// Fix a period's bill.
+    Close {
+        /// Canonical bytes of what is to be entered, in base64.
+        closed: String,
+        /// Hash of the last entry that the bill is made of, in hex: whose journal is meant.
+        hash: String,
+    },
+    /// Enter it. Asked by the socket alone.
+    #[serde(skip)]
+    Enter {
+        /// What was looked at.
+        closed: Box<ClosedPeriod>,
+    },
     /// Delete texts of arguments.
     Redact {
         /// Their commitments, in hex; at most [`REDACT_MAX`].
@@ -115,7 +134,12 @@ impl Request {
     pub(super) const fn is_privileged(&self) -> bool {
         matches!(
             self,
-            Self::Release { .. } | Self::Mark { .. } | Self::Redact { .. } | Self::RotateKey { .. }
+            Self::Release { .. }
+                | Self::Mark { .. }
+                | Self::Redact { .. }
+                | Self::RotateKey { .. }
+                | Self::Close { .. }
+                | Self::File { .. }
         )
     }
 }

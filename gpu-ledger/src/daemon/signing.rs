@@ -147,7 +147,7 @@ impl Signing {
         }
         let Some(signer) = &self.signer else { return true };
         match store.sign(signer) {
-            Ok(signed) => self.signed(&signed, now),
+            Ok(note) => self.signed(&note, now),
             Err(error) => self.lacks(&error),
         }
         true

@@ -15,6 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::closing;
 use super::places::{Places, is_own};
 use super::request::{Call, Peer, Reply, Request, VERSION};
 use super::rows;
@@ -215,6 +216,16 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
         Request::Entry { seq } => {
             read_for(&shared, peer, move |dir| rows::entry(dir, seq, peer)).await
         }
+        Request::File { sha256 } => {
+            read_for(&shared, peer, move |dir| closing::file(dir, &sha256)).await
+        }
+        Request::Close { closed, hash } => {
+            let looked = read_for(&shared, peer, move |dir| closing::look(dir, &closed, &hash));
+            match looked.await {
+                Ok(closed) => ask(&shared, Request::Enter { closed }, peer, ANSWER_PATIENCE).await,
+                Err(why) => Err(why),
+            }
+        }
         request => ask(&shared, request, peer, ANSWER_PATIENCE).await,
     };
     match answer {
@@ -224,11 +235,11 @@ async fn answer(stream: UnixStream, shared: Shared) -> std::io::Result<()> {
 }
 
 /// What is read of the journal in one piece, by a thread of its own.
-async fn read_for(
+async fn read_for<T: Send + 'static>(
     shared: &Shared,
     peer: Peer,
-    read: impl FnOnce(&StateDir) -> Reply + Send + 'static,
-) -> Reply {
+    read: impl FnOnce(&StateDir) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
     let Some(place) = shared.places.reading(peer, PATIENCE).await else {
         return Err("the journal is being read for others; ask again".to_owned());
     };

@@ -471,7 +471,7 @@ mod tests {
             "  gaps in the journal: 3 agent-down (12.345 s, the last until",
             "      2026-11-30T07:36:50.339Z), 1000000 rows-possibly-evicted (24:00:00, 7",
             "      lost)",
-            "checkpoint of 12345600 entries, signed 01:01 ago by key 3c28751e; 78 entries",
+            "checkpoint of 12345600 entries, signed 0:01:01 ago by key 3c28751e; 78 entries",
             "      since",
             "  NOT SIGNED: llama-server",
             "  outside anchors: system log on, file FAILS (3 so far: llama-server)",

@@ -127,10 +127,30 @@ pub struct Who {
     pub euid: Option<u32>,
     /// The login user id; null where none was set, or it could not be read.
     pub login_uid: Option<u32>,
+    /// Every image that it was seen to bear until it was entered, oldest first; null where that was not known, and in
+    /// entries of before it was said.
+    pub images: Option<Vec<BorneBy>>,
+    /// How many more there were; null likewise.
+    pub images_forgotten: Option<u64>,
     /// Programs that it descends from, by birth, the nearest first; null of one that nobody knows.
     pub ancestors: Vec<Option<Arc<str>>>,
     /// Control groups that it was seen in, in each hierarchy the last one last.
     pub cgroups: Vec<Group>,
+}
+
+/// An image that it bore.
+#[derive(Clone, Debug, Serialize)]
+pub struct BorneBy {
+    /// Since when, RFC 3339; null where the clocks of that boot do not say.
+    pub since: Option<String>,
+    /// The same in nanoseconds since boot.
+    pub since_boot_ns: u64,
+    /// What it rests on: `exec`, `fork`, `procfs` or `journal`.
+    pub basis: &'static str,
+    /// The program; null where nobody knows.
+    pub program: Option<Arc<str>>,
+    /// Whether it is the one that is billed: in force when the row began.
+    pub is_billed: bool,
 }
 
 /// A control group that it was seen in.
@@ -247,6 +267,17 @@ fn who(
         argv_length: identity.argv.true_length,
         euid: identity.user.euid,
         login_uid: identity.user.login_uid.uid(),
+        images: identity.borne.as_ref().map(|borne| {
+            let images = borne.images.iter().map(|image| BorneBy {
+                since: place(image.since),
+                since_boot_ns: image.since.0,
+                basis: image.basis.as_str(),
+                program: image.program.clone(),
+                is_billed: image.since == identity.image_since,
+            });
+            images.collect()
+        }),
+        images_forgotten: identity.borne.as_ref().map(|borne| borne.forgotten),
         ancestors: identity.ancestors.iter().map(|one| one.program.clone()).collect(),
         cgroups: identity.cgroups.iter().map(group).collect(),
     }

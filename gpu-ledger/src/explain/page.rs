@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::evidence::BorneBy;
 use super::{Explained, Explanation, Group, Nameless, Near, RulesLack, Ruling, Who};
 use crate::argv::StoredText;
 use crate::attribution::{Grounded, Label};
@@ -209,6 +210,25 @@ fn write_nearly(page: &mut String, near: &Near) -> fmt::Result {
     )
 }
 
+/// What it was before and after: of a process that was one thing all its life nothing more is to be said.
+fn write_images(page: &mut String, who: &Who) -> fmt::Result {
+    let Some(images) = who.images.as_ref().filter(|images| images.len() > 1) else { return Ok(()) };
+    for (place, image) in images.iter().enumerate() {
+        let BorneBy { since, basis, program, is_billed, .. } = image;
+        let (program, since) = (
+            program.as_deref().unwrap_or("unknown"),
+            since.as_deref().unwrap_or("a moment that is not known"),
+        );
+        let billed = if *is_billed { ": in force when the row began, and billed" } else { "" };
+        let name = if place == 0 { "images" } else { "" };
+        line(page, name, format_args!("{program} since {since} ({basis}){billed}"))?;
+    }
+    match who.images_forgotten {
+        None | Some(0) => Ok(()),
+        Some(more) => line(page, "", format_args!("and {more} between them, which were forgotten")),
+    }
+}
+
 fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     line(page, "known by", format_args!("{}; {}", basis(one.basis), fit(who.fit)))?;
     let born = who.born.as_deref().unwrap_or("unknown");
@@ -242,6 +262,7 @@ fn write_who(page: &mut String, one: &Explained, who: &Who) -> fmt::Result {
     let id = |uid: Option<u32>| uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string());
     let login = who.login_uid.map_or_else(String::new, |uid| format!(", of the login {uid}"));
     line(page, "uid", format_args!("{}, effective {}{login}", id(one.uid), id(who.euid)))?;
+    write_images(page, who)?;
     if !who.ancestors.is_empty() {
         let known = who.ancestors.iter().map(|one| one.as_deref().unwrap_or("unknown"));
         line(page, "born under", known.collect::<Vec<_>>().join(" < "))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Host;
-use super::note::{Ancestor, Bearer, NamedCgroup, Whose};
+use super::note::{Ancestor, Bearer, Borne, NamedCgroup, Whose};
 use crate::accounting::Row;
 use crate::accounting::reading::OpenRow;
 use crate::attribution::{AncestorSubject, Attributed, Attributor, Kind, Subject, last_paths};
@@ -58,6 +58,7 @@ impl Whose {
             program: None,
             ancestors: Vec::new(),
             cgroups: Vec::new(),
+            borne: None,
             rules: None,
         }
     }
@@ -204,8 +205,16 @@ impl Host {
             ancestors: &above,
         });
         let Attributed { account, labels } = attributed;
+        let borne = self.processes.lifetimes.get(&process.key).map(|life| {
+            let images = life.images.iter().map(|image| Borne {
+                since: image.since,
+                basis: image.basis,
+                program: Program::of(&image.content),
+            });
+            (images.collect(), life.images_forgotten)
+        });
         let rules = self.attributor.rules_file();
-        Whose { account, labels, program, ancestors, cgroups, rules }
+        Whose { account, labels, program, ancestors, cgroups, borne, rules }
     }
 
     /// The model that a process served: by its own arguments, or by those of whom it descends from, as workers

@@ -40,7 +40,9 @@ pub use gaps::GAPS_MAX;
 pub use input::{Drained, HostSettings, Lost, Resumed};
 pub use join::{ANCESTORS_MAX, Standing};
 pub use margin::MARGIN_WINDOW_NS;
-pub use note::{Ancestor, Bearer, Forgotten, NamedCgroup, News, Note, Opened, Settled, Whose};
+pub use note::{
+    Ancestor, Bearer, Borne, Forgotten, NamedCgroup, News, Note, Opened, Settled, Whose,
+};
 pub use processes::TOUCHING_MAX;
 pub use rows::GpuRows;
 

@@ -8,12 +8,12 @@ use crate::accounting::{FinalRow, Row, RowKey};
 use crate::attribution::Labels;
 use crate::clock::Stamp;
 use crate::coverage::Gap;
-use crate::identity::{Image, Program};
+use crate::identity::{Basis, Image, Program};
 use crate::journal::Digest;
 use crate::kernel::{CgroupId, ProcessKey};
 use crate::memory::Stretch;
 use crate::settlement::{Account, Attribution, Named, Settlement};
-use crate::unit::{GpuUuid, Pid, WallUs};
+use crate::unit::{BootNs, GpuUuid, Pid, WallUs};
 use crate::unknown::{GapCause, Unknown};
 
 /// One piece of news, with its place in the order.
@@ -215,8 +215,21 @@ pub struct Whose {
     pub ancestors: Vec<Ancestor>,
     /// Control groups it was seen in, with their paths as far as they are known.
     pub cgroups: Vec<NamedCgroup>,
+    /// Every image that it was seen to bear, oldest first, and how many more were forgotten; `None` where it is not known.
+    pub borne: Option<(Vec<Borne>, u64)>,
     /// SHA-256 of the file of rules that the account is by; `None` where there is none, or nobody is known.
     pub rules: Option<Digest>,
+}
+
+/// An image that a process bore.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Borne {
+    /// Since when.
+    pub since: BootNs,
+    /// What it rests on.
+    pub basis: Basis,
+    /// The program; `None` where nobody knows.
+    pub program: Option<Program>,
 }
 
 /// One of those that a process descends from.

@@ -511,6 +511,29 @@ pub struct IdentityEvidence {
     pub cgroups: Vec<(CgroupId, Option<RawBytes>)>,
     /// Its end, as far as it was known when it was entered.
     pub ended: Option<Ended>,
+    /// Every image that it was seen to bear until then; `None` where that was not known, and of entries from before
+    /// this was said. Left out of the entry's bytes then.
+    pub borne: Option<BorneImages>,
+}
+
+/// The images of one process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BorneImages {
+    /// Oldest first; at most [`crate::identity::IMAGES_MAX`].
+    pub images: Vec<BorneImage>,
+    /// How many more there were, which were forgotten.
+    pub forgotten: u64,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BorneImage {
+    /// Since when it was in force.
+    pub since: BootNs,
+    /// What it rests on.
+    pub basis: Basis,
+    /// The program, where known.
+    pub program: Option<Arc<str>>,
 }
 
 /// One ancestor.

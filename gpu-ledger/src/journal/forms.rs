@@ -7,10 +7,10 @@ use super::canon::{
     CanonError, Canonical, Reader, Writer, canonical_record, canonical_word, no_such,
 };
 use super::entry::{
-    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
-    CoverageEdge, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, IdentityEvidence,
-    KeyChange, Mark, Moment, NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, Provenance,
-    SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, BootId, BorneImage, BorneImages, Change, ClosedPeriod,
+    ConflictFigures, Correction, CoverageEdge, DriverSaid, Epoch, EpochEdge, Evidence, Figures,
+    GpuMark, IdentityEvidence, KeyChange, Mark, Moment, NamelessEvidence, OpenEvidence,
+    OpenFigures, OpenKind, Provenance, SettlementEvidence, SettlementFigures,
 };
 use super::form::{Fields, Form, of, of_absent, of_some, of_some_absent};
 use crate::accounting::reading::ModeAround;
@@ -124,10 +124,8 @@ canonical_record! {
     Mark { processes_until, gpus, unresolved, note }
     DriverSaid { kind, version, stats_v2, gpu_index, gpu_name }
     Ancestor { key, program }
-    IdentityEvidence {
-        boot, key, start_is_exact, fit, basis, image_since, filename, exe, argv, user, ancestors,
-        cgroups, ended,
-    }
+    BorneImages { images, forgotten }
+    BorneImage { since, basis, program }
     NamelessEvidence { gap, candidates }
     ModeAround { before, after }
     Provenance { library, mode, rules, agent }
@@ -186,6 +184,10 @@ macro_rules! canonical_record_with_absent {
 canonical_record_with_absent! {
     OpenFigures { kind, gpu, pid, start, first_seen, account, program, uid, basis, labels; memory }
     GpuMark { gpu, last_good, dead_rows; doubted_since }
+    IdentityEvidence {
+        boot, key, start_is_exact, fit, basis, image_since, filename, exe, argv, user, ancestors,
+        cgroups, ended; borne
+    }
     SettlementEvidence { host, driver, row, seen, identity, nameless; provenance }
     ArgvEvidence { commitment, captured_length, true_length, state; mode }
 }

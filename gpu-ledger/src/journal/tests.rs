@@ -7,10 +7,10 @@ use bytes::Bytes as RawBytes;
 
 use super::chain::{ChainError, Kept, Recovered, Sealed, booking_key, read_evidence};
 use super::entry::{
-    AgentFacts, Ancestor, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
-    CoverageEdge, Draft, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark,
-    IdentityEvidence, KeyChange, Mark, Moment, OpenEvidence, OpenFigures, OpenKind, Provenance,
-    SettlementEvidence, SettlementFigures,
+    AgentFacts, Ancestor, ArgvEvidence, BootId, BorneImage, BorneImages, Change, ClosedPeriod,
+    ConflictFigures, Correction, CoverageEdge, Draft, DriverSaid, Epoch, EpochEdge, Evidence,
+    Figures, GpuMark, IdentityEvidence, KeyChange, Mark, Moment, OpenEvidence, OpenFigures,
+    OpenKind, Provenance, SettlementEvidence, SettlementFigures,
 };
 use super::{Digest, chain};
 use crate::accounting::reading::ModeAround;
@@ -86,6 +86,7 @@ fn identity(pid: u32) -> IdentityEvidence {
         user: User { uid: Some(1_000), euid: None, login_uid: LoginUid::Set(7) },
         ancestors: vec![Ancestor { key, program: Some(Arc::from("bash")) }],
         cgroups: vec![(CgroupId { hierarchy: 0, id: 4 }, Some(RawBytes::from_static(b"/a")))],
+        borne: None,
         ended: Some(Ended { at: BootNs(9), is_seen: true, wait_status: None }),
     }
 }
@@ -204,6 +205,14 @@ pub(super) fn history() -> Vec<Draft> {
     let mut settled = settlement(14, Some(100), 2, None);
     let Evidence::Settlement(evidence) = &mut settled.evidence else { unreachable!() };
     evidence.provenance = Some(provenance());
+    evidence.identity.as_mut().unwrap().borne = Some(BorneImages {
+        images: vec![BorneImage {
+            since: BootNs(1),
+            basis: Basis::Fork,
+            program: Some(Arc::from("bash")),
+        }],
+        forgotten: 2,
+    });
     let mut history = first_history();
     history.extend([
         settled,
@@ -396,7 +405,7 @@ fn the_first_version_of_the_form_stays_what_it_is() {
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (12, hash));
     // What came to it since without another.
     let (end, entries) = sealed(history());
-    let hash = "e47de3155bab419b05fcc062ed46adcb2b255b5224bd07d4ebc15260c1734757";
+    let hash = "ba8d96f7c9b505868ecd12d5a4117226b22fbe669b9f29a74417b118697e52fc";
     assert_eq!((entries.len(), end.head.hash.to_string().as_str()), (15, hash));
 }
 

@@ -183,12 +183,14 @@ fn no_pid_and_no_argument_is_a_label() {
     }
     let known = [
         "account",
+        "anchor",
         "call",
         "cause",
         "direction",
         "outcome",
         "driver",
         "gpu",
+        "key",
         "le",
         "queue",
         "reason",

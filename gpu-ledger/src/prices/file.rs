@@ -48,7 +48,7 @@ pub fn parse(text: &str, zone: &TimeZone) -> Result<PriceList, Faults> {
     match (Faults::of(reading.faults), found) {
         (Some(faults), _) => Err(faults),
         (None, (currency, prices)) => {
-            Ok(PriceList { currency, prices, digest: sha256(text.as_bytes()) })
+            Ok(PriceList { currency, prices, text: text.into(), digest: sha256(text.as_bytes()) })
         }
     }
 }

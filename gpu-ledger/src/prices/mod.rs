@@ -21,6 +21,7 @@ pub use file::{FILE_BYTES_MAX, LINE_BYTES_MAX, PRICES_MAX, parse};
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -164,6 +165,7 @@ pub struct Price {
 pub struct PriceList {
     currency: String,
     prices: Vec<Price>,
+    text: Arc<str>,
     digest: Digest,
 }
 
@@ -172,6 +174,12 @@ impl PriceList {
     #[must_use]
     pub fn currency(&self) -> &str {
         &self.currency
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// SHA-256 of the file's text.

@@ -7,8 +7,10 @@
 mod argv;
 mod folder;
 mod readme;
+mod seal;
 #[cfg(feature = "parquet")]
 mod table;
 mod write;
 
+pub use seal::Seal;
 pub use write::{ExportAsked, ExportFrom, Exported, Tick, export};

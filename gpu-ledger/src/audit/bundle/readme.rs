@@ -1,4 +1,4 @@
-//! `README.md` of a bundle.
+//! `readme.md` of a bundle.
 
 use std::fmt::Write as _;
 

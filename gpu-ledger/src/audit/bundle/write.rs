@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::argv::ArgvFile;
 use super::folder::{Folder, Stream};
 use super::readme::{About, readme};
+use super::seal::Seal;
 use crate::audit::bill::{BillAsked, BillMaker, Finished, portable_zone};
 use crate::audit::error::BundleError;
 use crate::audit::layout::{
@@ -27,7 +28,7 @@ use crate::journal::canon::{self, Texts};
 use crate::journal::chain::{self, sha256};
 use crate::journal::entry::Evidence;
 use crate::journal::form::schema;
-use crate::journal::note::{Checkpoint, Note, SigningKey};
+use crate::journal::note::{Checkpoint, Note};
 use crate::journal::store::{Files, RawEntry, Tree};
 use crate::journal::tree::{Frontier, check_consistency};
 use crate::prices::PriceList;
@@ -58,14 +59,13 @@ pub struct ExportAsked {
 }
 
 /// Where a bundle comes from.
-#[derive(Debug)]
 pub struct ExportFrom<'a> {
     /// The journal and its archives.
     pub journal: &'a JournalFiles,
     /// What entries name by its SHA-256; `None` where nothing was ever kept.
     pub files: Option<&'a Files>,
-    /// The key that signs.
-    pub key: &'a SigningKey,
+    /// Who signs it.
+    pub seal: &'a dyn Seal,
 }
 
 /// What was made.
@@ -103,7 +103,7 @@ pub fn export(
     let mut folder = Folder::begin(out)?;
     let selection = select(from.journal, asked.span, asked.size)?;
     let mut tree = from.journal.tree()?;
-    let origin = from.key.public().name().to_owned();
+    let origin = from.seal.public().name().to_owned();
     let root = tree.root_at(asked.size)?;
     let consistency = witness(asked, &origin, &mut tree, root)?;
     let range = Range {
@@ -118,10 +118,9 @@ pub fn export(
     writing.entries(&mut tree, &range, root)?;
     let Written { bill, rules, now_ms } = writing.end(&mut folder)?;
 
-    let checkpoint = Checkpoint { origin: origin.as_str().into(), size: asked.size, root };
-    let checkpoint = checkpoint.sign(from.key)?;
+    let checkpoint = from.seal.checkpoint(&mut tree, asked.size)?;
     folder.add(CHECKPOINT, checkpoint.as_bytes())?;
-    folder.add(KEY, format!("{}\n", from.key.public()).as_bytes())?;
+    folder.add(KEY, format!("{}\n", from.seal.public()).as_bytes())?;
     folder.add(RANGE, form(range.text())?.as_bytes())?;
     folder.add(SCHEMA, form(schema())?.as_bytes())?;
     if let Some(witness) = &asked.witness {
@@ -157,7 +156,7 @@ pub fn export(
         until: &period.until,
         range: range.of,
         root: root.to_string(),
-        key: from.key.public().to_string(),
+        key: from.seal.public().to_string(),
         files: &folder.listed(),
     };
     let readme = readme(&about);
@@ -178,7 +177,7 @@ pub fn export(
     };
     let manifest = form(Manifest::new(of, folder.listed()).text())?;
     folder.add_unlisted(MANIFEST, manifest.as_bytes())?;
-    let signed = from.key.sign_note(&manifest_text(sha256(manifest.as_bytes())))?;
+    let signed = from.seal.note(&manifest_text(sha256(manifest.as_bytes())))?;
     folder.add_unlisted(MANIFEST_SIG, signed.as_bytes())?;
     folder.finish()?;
     let context = u64::try_from(selection.context.len()).unwrap_or(u64::MAX);

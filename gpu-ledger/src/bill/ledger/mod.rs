@@ -30,7 +30,7 @@ use self::memory::Memories;
 use self::names::{Map, Names};
 use self::settled::{AllSettled, Seen, Settled};
 use self::sight::Sights;
-use super::{BillError, By};
+use super::{BillError, By, Closings};
 use crate::attribution::Labels;
 use crate::coverage::Gap;
 use crate::identity::Basis;
@@ -90,6 +90,7 @@ pub struct Ledger {
     opened: BTreeMap<u64, Opened>,
     gaps: Vec<Gap>,
     memories: Memories,
+    closings: Closings,
     host: Option<Arc<str>>,
     /// By GPU: what the settlements taken add up to.
     summed: BTreeMap<u32, Balance>,
@@ -137,7 +138,8 @@ impl Ledger {
             Figures::Coverage(edge) => self.take_coverage(edge),
             Figures::Mark(mark) => self.take_mark(mark),
             // Neither is about anybody's time.
-            Figures::Key(_) | Figures::Closed(_) => {}
+            Figures::Closed(period) => self.closings.take(seq, entry.at, period),
+            Figures::Key(_) => {}
             Figures::Memory(stretch) => {
                 self.sights.told_of(stretch.to.ms().saturating_sub(1));
                 self.take_memory(stretch);
@@ -172,6 +174,20 @@ impl Ledger {
         let settled = self.settled.all().map(|seen| seen.earliest_ms());
         let opened = self.opened.values().map(Opened::since_ms);
         settled.chain(opened).chain(self.sights.earliest_ms()).min()
+    }
+
+    /// The periods that are closed.
+    #[must_use]
+    pub const fn closings(&self) -> &Closings {
+        &self.closings
+    }
+
+    /// On which GPU the settlement, or what is open, of this number is, where it was taken.
+    #[must_use]
+    pub fn gpu_of(&self, seq: u64) -> Option<GpuUuid> {
+        let settled = || self.settled.whose_of(seq).map(|whose| whose.gpu);
+        let opened = self.opened.get(&seq).map(|opened| opened.whose.gpu);
+        opened.or_else(settled).map(|gpu| self.sights.uuid(gpu))
     }
 
     /// The host, where an entry names it.

@@ -241,6 +241,11 @@ impl AllSettled {
         true
     }
 
+    /// Whose the one of this number is, where it is here.
+    pub(super) fn whose_of(&self, seq: u64) -> Option<Whose> {
+        self.at(self.place(seq)?).map(|seen| seen.whose)
+    }
+
     /// Puts one in dispute, where it is here.
     pub(super) fn dispute(&mut self, seq: u64, reason: DisputeReason) {
         let Some(place) = self.place(seq) else { return };

@@ -151,6 +151,8 @@ pub fn report(
         priced: None,
         coverage: coverage(ledger, &cut, period),
         left_out: None,
+        closed_periods: Vec::new(),
+        adjustments: None,
         shown: Shown::default(),
     };
     holders(&mut report, &cut, &bill, outside);

@@ -4,6 +4,7 @@
 //! `gpu-ledger/schema/bill.v1.schema.json`.
 
 mod assemble;
+mod closed;
 mod coverage;
 mod evidence;
 mod left_out;
@@ -14,6 +15,9 @@ mod reading;
 
 use assemble::UNATTRIBUTED;
 pub use assemble::{Ask, Head, Outside, Tree, report};
+pub use closed::{
+    AdjustedPeriod, AdjustedTotal, Adjustment, AdjustmentKind, Adjustments, ClosedLine,
+};
 pub use lifetimes::{Class, LifetimeClass};
 pub use memory::{MemoryGpu, MemoryHeld, MemoryLine, MemoryProcess, MemoryVoid};
 pub use priced::{Priced, PricedLine, State, Sum, Total, Unpriced};
@@ -101,6 +105,10 @@ pub struct Report {
     pub coverage: CoverageLines,
     /// What a filter left out; null without one.
     pub left_out: Option<LeftOut>,
+    /// Closed periods that this one meets.
+    pub closed_periods: Vec<ClosedLine>,
+    /// What came to closed periods since; null where it is not this bill that tells it.
+    pub adjustments: Option<Adjustments>,
     /// How names are told apart on a page.
     #[serde(skip)]
     pub shown: Shown,

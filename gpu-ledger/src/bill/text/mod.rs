@@ -2,6 +2,7 @@
 //! would need to trust the number above it.
 
 mod around;
+mod closed;
 mod memory;
 mod moments;
 mod priced;
@@ -11,6 +12,7 @@ mod tests;
 mod told_tests;
 
 pub use around::left_out_words;
+pub use closed::{adjusted_words, adjustment_words, closed_words, difference_words};
 pub use priced::unmatched_words;
 
 use std::fmt::{self, Write as _};
@@ -58,6 +60,7 @@ fn write_report(page: &mut String, report: &Report) -> fmt::Result {
     around::write_no_driver_row(page, report)?;
     around::write_coverage(page, report)?;
     around::write_lifetimes(page, report)?;
+    closed::write_adjustments(page, report)?;
     around::write_left_out(page, report)?;
     around::write_unknown(page, report)
 }
@@ -86,6 +89,7 @@ fn write_head(page: &mut String, report: &Report) -> fmt::Result {
              journal speaks of moments up to\n  {latest}"
         )?;
     }
+    closed::write_closed(page, report)?;
     write_reading(page, &report.reading)
 }
 

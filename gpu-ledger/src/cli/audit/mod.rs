@@ -1,5 +1,6 @@
 //! `gpu-ledger audit`.
 
+mod export;
 mod prove;
 mod verify;
 
@@ -14,6 +15,8 @@ pub(super) struct Audit {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Write the bill of a period with everything that it is made of, signed, into a folder that anybody can check
+    Export(export::Export),
     /// Prove a bundle, or one proven settlement, from nothing but its files
     Verify(verify::Verify),
     /// Write one settlement with the proof that it is in the journal, checkable without the rest
@@ -23,6 +26,7 @@ enum Command {
 impl Audit {
     pub(super) fn run(self) -> anyhow::Result<u8> {
         match self.command {
+            Command::Export(export) => export.run(),
             Command::Verify(verify) => verify.run(),
             Command::Prove(prove) => prove.run(),
         }

@@ -16,8 +16,8 @@ use crate::explain::{Chosen, EXPLAINED_MAX, Explained, Explanation, FORMAT, Rule
 use crate::identity::{Basis, User};
 use crate::journal::Digest;
 use crate::journal::entry::{
-    Ancestor, ArgvEvidence, BootId, DriverSaid, Evidence, Figures, IdentityEvidence, KeptArgv,
-    Moment, NamelessEvidence, SettlementEvidence, SettlementFigures,
+    Ancestor, ArgvEvidence, BootId, BorneImage, BorneImages, DriverSaid, Evidence, Figures,
+    IdentityEvidence, KeptArgv, Moment, NamelessEvidence, SettlementEvidence, SettlementFigures,
 };
 use crate::kernel::{Argv, ArgvState, CgroupId, LoginUid, ProcessKey};
 use crate::settlement::{Account, Candidate, Fit, Ground};
@@ -107,6 +107,21 @@ impl Made {
                 .map(|(one, pid)| Ancestor { key: key(pid), program: Some(Arc::from(*one)) })
                 .collect(),
             cgroups: self.groups.iter().map(group).collect(),
+            borne: Some(BorneImages {
+                images: vec![
+                    BorneImage {
+                        since: stamp(START_MS - 250).boot,
+                        basis: Basis::Fork,
+                        program: Some(Arc::from("bash")),
+                    },
+                    BorneImage {
+                        since: stamp(START_MS - 240).boot,
+                        basis: Basis::Exec,
+                        program: Some(Arc::from(self.program)),
+                    },
+                ],
+                forgotten: 0,
+            }),
             ended: None,
         }
     }

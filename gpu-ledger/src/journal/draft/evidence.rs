@@ -13,8 +13,9 @@ use crate::host::{Bearer, Opened, Settled, Whose};
 use crate::identity::{Basis, Image, Program};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{
-    Ancestor, ArgvEvidence, BootId, DriverSaid, IdentityEvidence, KeptArgv, NamelessEvidence,
-    OpenEvidence, OpenFigures, OpenKind, SettlementEvidence, SettlementFigures,
+    Ancestor, ArgvEvidence, BootId, BorneImage, BorneImages, DriverSaid, IdentityEvidence,
+    KeptArgv, NamelessEvidence, OpenEvidence, OpenFigures, OpenKind, SettlementEvidence,
+    SettlementFigures,
 };
 use crate::kernel::{Argv, ProcessKey};
 use crate::settlement::{Attribution, Balance, Fit, Named};
@@ -166,6 +167,17 @@ fn identity(
     identity.ancestors = ancestors
         .map(|one| Ancestor { key: one.key, program: name_of(one.program.as_ref()) })
         .collect();
+    identity.borne = whose.borne.as_ref().map(|(images, forgotten)| BorneImages {
+        images: images
+            .iter()
+            .map(|one| BorneImage {
+                since: one.since,
+                basis: one.basis,
+                program: name_of(one.program.as_ref()),
+            })
+            .collect(),
+        forgotten: *forgotten,
+    });
     identity.cgroups = whose.cgroups.iter().map(|one| (one.cgroup, one.path.clone())).collect();
     (identity, argv)
 }
@@ -191,6 +203,7 @@ fn imaged(
         ancestors: Vec::new(),
         cgroups: Vec::new(),
         ended: None,
+        borne: None,
     };
     (identity, kept)
 }

@@ -26,8 +26,9 @@ pub use opened::{Earlier, OpenRef};
 use self::opened::{OpenTable, Place};
 use super::commitment::CommitmentKey;
 use super::entry::{
-    AgentFacts, ArgvEvidence, BootId, Change, ConflictFigures, Correction, CoverageEdge, Draft,
-    DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment, OpenKind, Provenance,
+    AgentFacts, ArgvEvidence, BootId, Change, ClosedPeriod, ConflictFigures, Correction,
+    CoverageEdge, Draft, DriverSaid, Epoch, EpochEdge, Evidence, Figures, GpuMark, Mark, Moment,
+    OpenKind, Provenance,
 };
 use crate::accounting::driver::{DriverFacts, GpuFacts};
 use crate::accounting::reading::{ModeAround, OpenRow};
@@ -346,6 +347,12 @@ impl Drafter {
     #[must_use]
     pub fn gap(&self, gap: Gap, now: Stamp) -> Pending {
         Pending::of(self.moment(now), Figures::Gap(gap), Evidence::None)
+    }
+
+    /// A period's bill is fixed.
+    #[must_use]
+    pub fn closed(&self, period: ClosedPeriod, now: Stamp) -> Pending {
+        Pending::of(self.moment(now), Figures::Closed(Box::new(period)), Evidence::None)
     }
 
     /// A draft could not be kept and never will be: what it began is not open, what it ended is still.

@@ -61,7 +61,7 @@ mod segment;
 mod side;
 mod signing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod writer;
 
@@ -71,8 +71,8 @@ pub use database::OpenIdentity;
 pub use erase::{Forgotten, Whose, erase_in_archives, texts_of};
 pub use error::StoreError;
 pub use files::{Files, files_of};
-pub use parts::{CheckedArchive, CheckedArchives, check_archives};
 pub(crate) use parts::archives_of;
+pub use parts::{CheckedArchive, CheckedArchives, check_archives};
 pub use period::{Extent, PeriodRead};
 pub use place::{StateDir, Warning, is_of_a_journal};
 pub use raw::RawEntry;

@@ -12,18 +12,18 @@ use crate::journal::Digest;
 
 /// An archive by its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ArchiveFile {
+pub(super) struct ArchiveFile {
     /// Where.
-    pub(crate) path: PathBuf,
+    pub(super) path: PathBuf,
     /// Number of its last entry, as its name says.
-    pub(crate) last: u64,
+    pub(super) last: u64,
 }
 
 /// `archive-<journal>-<first>-<last>.db` in a state directory; that one is of this journal its content says.
 ///
 /// # Errors
 /// Where the directory cannot be listed.
-pub(crate) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError> {
+pub(super) fn archives_in(dir: &StateDir) -> Result<Vec<ArchiveFile>, StoreError> {
     let failed = |cause| StoreError::Io { doing: "list", path: dir.path().to_owned(), cause };
     let mut archives = Vec::new();
     for entry in std::fs::read_dir(dir.path()).map_err(failed)? {

@@ -285,7 +285,12 @@ impl Store {
         let signer = match (Signer::open(&dir)?, &said) {
             (Some(signer), Some(_)) if is_said(&signer) => return Ok(signer),
             (Some(signer), None) => signer,
-            (None, None) => Signer::make(&dir, KEY, &name_of(machine, &dir)?)?,
+            (None, None) => {
+                // Whole, or not there at all.
+                drop(Signer::make(&dir, NEXT_KEY, &name_of(machine, &dir)?)?);
+                self.place.rename(NEXT_KEY, KEY)?;
+                self.opened()?
+            }
             (found, Some(said)) => {
                 let what = match found {
                     Some(found) => format!("it is {} and not {said}", found.public()),
@@ -334,7 +339,13 @@ impl Store {
         let key = next.public().to_string().into();
         self.enter_key(at, KeyChange { key, previous: said, signature })?;
         self.place.rename(NEXT_KEY, KEY)?;
-        Signer::open(&dir)?.ok_or_else(|| io("open", &self.place.file(KEY))(Errno::NOENT))
+        self.opened()
+    }
+
+    /// The key that was put in its place now.
+    fn opened(&self) -> Result<Signer, StoreError> {
+        let missing = || io("open", &self.place.file(KEY))(Errno::NOENT);
+        Signer::open(&self.dir())?.ok_or_else(missing)
     }
 
     fn enter_key(&mut self, at: Moment, change: KeyChange) -> Result<(), StoreError> {

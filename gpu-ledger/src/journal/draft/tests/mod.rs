@@ -76,6 +76,7 @@ fn whose() -> Whose {
         program: None,
         ancestors: Vec::new(),
         cgroups: Vec::new(),
+        borne: None,
         rules: None,
     }
 }

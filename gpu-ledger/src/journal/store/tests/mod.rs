@@ -8,7 +8,7 @@
     reason = "shared with the tests of the built library"
 )]
 #[path = "../../../../../tests/journal/made.rs"]
-mod made;
+pub(crate) mod made;
 
 #[expect(dead_code, reason = "shared with the tests of the built library and of the daemon")]
 #[expect(unsafe_code, reason = "asks the kernel for the calls of another process")]
@@ -27,6 +27,7 @@ mod archiving;
 mod beside;
 mod damage;
 mod erasing;
+mod heads;
 mod killed;
 mod model;
 mod modes;
@@ -43,22 +44,22 @@ use crate::journal::entry::{Draft, Entry};
 use crate::journal::{CommitmentKey, Recovered};
 
 /// A journal in a folder that goes with it.
-struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(made::folder())
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    fn dir(&self) -> StateDir {
+    pub(crate) fn dir(&self) -> StateDir {
         StateDir::at(self.path())
     }
 
-    fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store::open(&self.dir()).unwrap().0
     }
 

@@ -41,27 +41,27 @@ fn the_first_start_makes_a_key_that_is_an_entry_and_signs_what_continues_what_it
     assert_eq!(store.signer(at(), None).unwrap().public(), &public);
     assert_eq!(store.end().head.seq, 1);
     settle(&mut store, 1..50);
-    let signed = store.sign(&signer).unwrap();
+    let sealed = store.sign(&signer).unwrap();
     assert_eq!(
-        (signed.checkpoint.size, Some(signed.checkpoint.root)),
+        (sealed.checkpoint.size, Some(sealed.checkpoint.root)),
         (50, store.tree_head().map(|head| head.1))
     );
-    assert_eq!(Checkpoint::open(signed.note.as_bytes(), &[&public]).unwrap(), signed.checkpoint);
+    assert_eq!(Checkpoint::open(sealed.note.as_bytes(), &[&public]).unwrap(), sealed.checkpoint);
     let kept = folder.path().join("checkpoint");
-    assert_eq!(std::fs::read_to_string(&kept).unwrap(), *signed.note);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), *sealed.note);
     assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o7777, 0o600);
-    assert_eq!(store.sign(&signer).unwrap(), signed, "the same bytes each time");
+    assert_eq!(store.sign(&signer).unwrap(), sealed, "the same bytes each time");
     settle(&mut store, 50..120);
     let next = store.sign(&signer).unwrap();
     drop(store);
     // Another process signs an older size, the same bytes again, and leaves the last one what it is.
     let (beside, reader) = (Signer::open(&folder.dir()).unwrap().unwrap(), folder.reader());
     let mut tree = reader.tree(&[]).unwrap();
-    assert_eq!(beside.sign(&mut tree, 50).unwrap(), signed);
+    assert_eq!(beside.sign(&mut tree, 50).unwrap(), sealed);
     assert_eq!(beside.last().unwrap().unwrap(), next);
     let path = tree.consistency(50, 120).unwrap();
     let head = |signed: &Checkpoint| (signed.size, signed.root);
-    check_consistency(head(&signed.checkpoint), head(&next.checkpoint), &path).unwrap();
+    check_consistency(head(&sealed.checkpoint), head(&next.checkpoint), &path).unwrap();
     let report = check(&folder.dir()).unwrap();
     assert!(report.is_whole() && report.root == Some(next.checkpoint.root), "{:?}", report.faults);
 }
@@ -76,7 +76,7 @@ fn a_journal_that_does_not_continue_what_was_signed_is_not_signed() {
     let older = folder.copy();
     let mut store = folder.store();
     settle(&mut store, 40..60);
-    let signed = store.sign(&signer).unwrap();
+    let sealed = store.sign(&signer).unwrap();
     store.close().unwrap();
     // The older copy is put back: shorter first, then as long and longer with other entries.
     for name in ["ledger.db", "ledger.head"] {
@@ -88,7 +88,7 @@ fn a_journal_that_does_not_continue_what_was_signed_is_not_signed() {
         let error = store.sign(&signer).unwrap_err();
         assert!(matches!(error, StoreError::Inconsistent { signed: 60, .. }), "{error}");
         let kept = std::fs::read_to_string(folder.path().join("checkpoint")).unwrap();
-        assert_eq!(kept, *signed.note);
+        assert_eq!(kept, *sealed.note);
     };
     told(&store);
     settle(&mut store, 100..120);
@@ -162,6 +162,8 @@ fn another_key_is_vouched_for_by_the_one_before_and_a_lost_one_is_seen() {
 fn a_change_of_keys_that_is_interrupted_anywhere_ends_with_the_key_that_the_entries_name() {
     let folder = Folder::new();
     let mut store = folder.store();
+    // While it was made: a part of it is no key, and is nobody's.
+    std::fs::write(folder.path().join("ledger.key.next"), "PRIVATE+KEY+gpu").unwrap();
     let first = store.signer(at(), MACHINE).unwrap().public().clone();
     store.close().unwrap();
     let (key, next) = (folder.path().join("ledger.key"), folder.path().join("ledger.key.next"));
@@ -217,14 +219,14 @@ fn what_was_archived_is_still_continued_and_its_key_is_known() {
     let mut store = folder.store();
     let signer = store.signer(at(), MACHINE).unwrap();
     let older = folder.copy();
-    let signed = store.sign(&signer).unwrap();
+    let sealed = store.sign(&signer).unwrap();
     drop(store);
     let archived = archive(&folder.dir(), cut).unwrap();
     let mut store = folder.store();
     assert_eq!(store.signer(at(), None).unwrap().public(), signer.public());
-    assert_eq!(store.sign(&signer).unwrap(), signed);
+    assert_eq!(store.sign(&signer).unwrap(), sealed);
     settle(&mut store, 5_000..5_003);
-    assert_eq!(store.sign(&signer).unwrap().checkpoint.size, signed.checkpoint.size + 3);
+    assert_eq!(store.sign(&signer).unwrap().checkpoint.size, sealed.checkpoint.size + 3);
     drop(store);
     // A checkpoint of what lies in the archive needs it.
     let reader = Reader::open(&older.dir()).unwrap();
