@@ -19,17 +19,17 @@ use crate::journal::store::Signer;
 ///
 /// # Errors
 /// Those of reading the journal and of signing; an entry that is not here.
-pub fn prove(journal: &JournalFiles, signer: &Signer, seq: u64) -> Result<String, BundleError> {
+pub fn prove(journal: &JournalFiles, by: &Signer, seq: u64) -> Result<String, BundleError> {
     let mut tree = journal.tree()?;
     let size = tree.size();
-    let signed = signer.sign(&mut tree, size)?;
-    let path = tree.inclusion(seq, size)?;
+    let signed = by.sign(&mut tree, size)?;
+    let proof = tree.inclusion(seq, size)?;
     let mut line = String::new();
     journal.raw((seq, seq), &mut |raw| {
         let raw = Raw { kept: raw.kept, evidence: raw.evidence };
-        LinePrinter::default().print(raw, Some(&path), &mut line).map_err(BundleError::from)
+        LinePrinter::default().print(raw, Some(&proof), &mut line).map_err(BundleError::from)
     })?;
-    text(&signer.public().to_string(), &signed.note, &line)
+    text(&by.public().to_string(), &signed.note, &line)
 }
 
 /// The file, of a line with its end.

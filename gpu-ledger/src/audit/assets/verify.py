@@ -34,7 +34,7 @@ except ImportError:
 
 VERSION = 1
 # The form of entries, by version of the format: a bundle cannot bring another one.
-SCHEMAS = {1: "e62592f39516245644fc788caf8ea2cf5fd02cad5ac0e349c7910f94118d6468"}
+SCHEMAS = {1: "da59703ffa576db32cac292024deb2d21357ec051439f37b6d46ed96eb8c37c2"}
 WITNESS_GIVEN = "--witness"
 LINE_MAX = 16 << 20
 SMALL_MAX = 16 << 20

@@ -14,8 +14,8 @@ use crate::audit::bill::{BillAsked, BillMaker, Finished, portable_zone};
 use crate::audit::error::BundleError;
 use crate::audit::layout::{
     ARGV, BILL_CSV, BILL_FOCUS, BILL_JSON, BILL_TXT, CHECKPOINT, CONTEXT, ENTRIES, KEY,
-    LINE_BYTES_MAX, MANIFEST, MANIFEST_SIG, PRICES_DIR, RANGE, README, RULES_DIR, SCHEMA, WITNESS,
-    manifest_text,
+    LINE_BYTES_MAX, MANIFEST, MANIFEST_SIG, PRICES_DIR, RANGE, README, RULES_DIR, SCHEMA, VERIFY,
+    WITNESS, manifest_text,
 };
 use crate::audit::line::{LinePrinter, Raw};
 use crate::audit::manifest::{Manifest, ManifestBill, ManifestPeriod, Of};
@@ -126,6 +126,9 @@ pub fn export(
     folder.add(KEY, format!("{}\n", from.seal.public()).as_bytes())?;
     folder.add(RANGE, form(range.text())?.as_bytes())?;
     folder.add(SCHEMA, form(schema())?.as_bytes())?;
+    folder.add(VERIFY, include_bytes!("../assets/verify.py"))?;
+    #[cfg(feature = "parquet")]
+    folder.add(crate::audit::layout::CHECKS, include_bytes!("../assets/checks.sql"))?;
     if let Some(witness) = &asked.witness {
         folder.add(WITNESS, witness)?;
     }

@@ -175,16 +175,15 @@ impl Books {
         mut told: impl FnMut(&'static str),
     ) {
         self.touching(settlement);
-        match (stands, settlement.opened) {
-            (Stands::Near, opened) => {
-                if !self.is_summed(settlement) {
-                    told("the sums that it carries are not those of the entries before it");
-                }
-                if opened.is_some_and(|opened| self.open.remove(&opened).is_none()) {
-                    told("replaces an entry that is not open");
-                }
-            }
-            (Stands::Beside, opened) => self.over.extend(opened),
+        if stands == Stands::Beside {
+            self.over.extend(settlement.opened);
+            return;
+        }
+        if !self.is_summed(settlement) {
+            told("the sums that it carries are not those of the entries before it");
+        }
+        if settlement.opened.is_some_and(|opened| self.open.remove(&opened).is_none()) {
+            told("replaces an entry that is not open");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
@@ -118,7 +119,10 @@ pub(super) fn shown(text: &[u8]) -> String {
             break;
         }
         match byte {
-            b'\\' | 0..0x20 | 0x7f.. => out.push_str(&format!("\\x{byte:02x}")),
+            b'\\' | 0..0x20 | 0x7f.. => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\x{byte:02x}");
+            }
             plain => out.push(char::from(*plain)),
         }
     }

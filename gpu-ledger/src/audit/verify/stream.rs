@@ -97,12 +97,12 @@ fn read(mut file: Box<dyn Read + Send + '_>, provers: &[SyncSender<Block>]) {
 fn prove(blocks: &Receiver<Block>, caller: &SyncSender<Proven>, brings: Brings) {
     let mut prover = Prover::default();
     while let Ok(block) = blocks.recv() {
-        let proven = match block {
+        let lines = match block {
             Ok(block) => prove_block(&mut prover, &block, brings),
             Err(wrong) => (Vec::new(), Some(wrong)),
         };
-        let is_over = proven.1.is_some();
-        if caller.send(proven).is_err() || is_over {
+        let is_over = lines.1.is_some();
+        if caller.send(lines).is_err() || is_over {
             return;
         }
     }
@@ -112,12 +112,12 @@ fn prove_block(prover: &mut Prover, block: &[u8], brings: Brings) -> Proven {
     let mut lines = Vec::new();
     let block = block.strip_suffix(b"\n").unwrap_or(block);
     for line in block.split(|byte| *byte == b'\n') {
-        let proven = if line.len() > LINE_MAX {
+        let outcome = if line.len() > LINE_MAX {
             Err("a line is longer than 16 MiB".into())
         } else {
             prover.prove(line, brings)
         };
-        match proven {
+        match outcome {
             Ok(line) => lines.push(line),
             Err(wrong) => return (lines, Some(wrong)),
         }

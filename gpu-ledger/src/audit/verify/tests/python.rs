@@ -66,19 +66,19 @@ impl Asked {
         let cases = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(cases.path(), text).unwrap();
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/audit");
-        let known = sha256(schema().unwrap().as_bytes()).to_string();
+        let form = sha256(schema().unwrap().as_bytes()).to_string();
         let output = Command::new(python)
             .arg("-B")
             .arg(source.join("verify/tests/against.py"))
-            .args([source.join("assets/verify.py").into_os_string(), known.into()])
+            .args([source.join("assets/verify.py").into_os_string(), form.into()])
             .arg(cases.path())
             .output()
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{errors}");
-        let answers = String::from_utf8(output.stdout).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
         // The first one is about the bundle as it is.
-        Some(answers.lines().map(str::to_owned).collect())
+        Some(printed.lines().map(str::to_owned).collect())
     }
 }
 
