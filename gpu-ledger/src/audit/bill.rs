@@ -9,15 +9,17 @@ use jiff::tz::TimeZone;
 use crate::bill::ledger::Ledger;
 use crate::bill::period::{Beyond, Period, zone_name};
 use crate::bill::report::{Ask, Head, Outside, Reading, Report, Through, Tree, report};
-use crate::bill::{BillError, By, SharePolicy};
+use crate::bill::{BillError, By, SharePolicy, focus, table, text};
 use crate::journal::chain::Recovered;
 use crate::journal::entry::{Change, DriverSaid, Entry, Evidence, Figures, OpenFigures, OpenKind};
 use crate::journal::{ChainError, Digest};
 use crate::prices::PriceList;
+use crate::rendering::json;
 use crate::unit::Span;
 use crate::unknown::GapCause;
 
 use super::error::BundleError;
+use super::layout::{BILL_CSV, BILL_FOCUS, BILL_JSON, BILL_TXT, BILL_XLSX};
 
 /// The end of a journal, from the entries of a bundle: all that are open there, the last mark and all after it are among
 /// them.
@@ -269,4 +271,23 @@ pub fn zone_of(name: &str) -> Result<TimeZone, BundleError> {
         return Ok(TimeZone::UTC);
     }
     TimeZone::get(name).map_err(|_| BundleError::Zone(name.to_owned()))
+}
+
+/// One of the forms of a bill that a bundle has, by the name of its file; `None` where this program does not make it.
+///
+/// # Errors
+/// [`BundleError::Form`] where the bill has no such form.
+pub fn document(name: &str, report: &Report) -> Result<Option<Vec<u8>>, BundleError> {
+    fn form<T>(made: Result<T, impl std::fmt::Display>) -> Result<T, BundleError> {
+        made.map_err(|error| BundleError::Form(error.to_string()))
+    }
+    Ok(match name {
+        BILL_JSON => Some(form(json(report))?.into_bytes()),
+        BILL_CSV => Some(form(table::csv(report, false))?.into_bytes()),
+        BILL_TXT => Some(text::render(report).into_bytes()),
+        BILL_FOCUS => Some(form(focus::csv(report, false))?.into_bytes()),
+        #[cfg(feature = "xlsx")]
+        BILL_XLSX => Some(form(crate::export::xlsx::bill(report))?),
+        _ => None,
+    })
 }

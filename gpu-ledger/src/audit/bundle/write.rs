@@ -10,10 +10,10 @@ use super::argv::ArgvFile;
 use super::folder::{Folder, Stream};
 use super::readme::{About, readme};
 use super::seal::Seal;
-use crate::audit::bill::{BillAsked, BillMaker, Finished, portable_zone};
+use crate::audit::bill::{BillAsked, BillMaker, Finished, document, portable_zone};
 use crate::audit::error::BundleError;
 use crate::audit::layout::{
-    ARGV, BILL_CSV, BILL_FOCUS, BILL_JSON, BILL_TXT, CHECKPOINT, CONTEXT, ENTRIES, KEY,
+    ARGV, BILL_CSV, BILL_FOCUS, BILL_JSON, BILL_TXT, BILL_XLSX, CHECKPOINT, CONTEXT, ENTRIES, KEY,
     LINE_BYTES_MAX, MANIFEST, MANIFEST_SIG, PRICES_DIR, RANGE, README, RULES_DIR, SCHEMA, VERIFY,
     WITNESS, manifest_text,
 };
@@ -22,7 +22,7 @@ use crate::audit::manifest::{Manifest, ManifestBill, ManifestPeriod, Of};
 use crate::audit::range::{Consistency, Range};
 use crate::audit::select::{Selection, select};
 use crate::bill::report::Report;
-use crate::bill::{By, SharePolicy, focus, table, text};
+use crate::bill::{By, SharePolicy};
 use crate::billing::{JournalFiles, users};
 use crate::journal::Digest;
 use crate::journal::canon::{self, Texts};
@@ -33,12 +33,10 @@ use crate::journal::note::{Checkpoint, Note};
 use crate::journal::store::{Files, RawEntry, Tree};
 use crate::journal::tree::{Frontier, check_consistency};
 use crate::prices::PriceList;
-use crate::rendering::{json, rfc3339};
+use crate::rendering::rfc3339;
 use crate::session::preflight::host_name;
 use crate::unit::{Span, WallUs};
 
-/// What every bundle brings with it, by name: programs that check it without this one (`audit/assets/`).
-const ASSETS: &[(&str, &str)] = &[];
 /// Entries between two looks at whether it is to go on.
 const STEP: u64 = 256;
 
@@ -131,9 +129,6 @@ pub fn export(
     folder.add(crate::audit::layout::CHECKS, include_bytes!("../assets/checks.sql"))?;
     if let Some(witness) = &asked.witness {
         folder.add(WITNESS, witness)?;
-    }
-    for (name, text) in ASSETS {
-        folder.add(name, text.as_bytes())?;
     }
     let missing = add_rules(from, &rules, &mut folder)?;
     let prices = add_prices(asked, &mut folder)?;
@@ -294,11 +289,15 @@ fn named(bill: &Finished) -> BTreeMap<u32, String> {
 }
 
 fn add_bill(report: &Report, folder: &mut Folder) -> Result<(), BundleError> {
-    folder.add(BILL_JSON, form(json(report))?.as_bytes())?;
-    folder.add(BILL_CSV, form(table::csv(report, false))?.as_bytes())?;
-    folder.add(BILL_TXT, text::render(report).as_bytes())?;
-    if report.priced.is_some() {
-        folder.add(BILL_FOCUS, form(focus::csv(report, false))?.as_bytes())?;
+    for name in [BILL_JSON, BILL_CSV, BILL_TXT, BILL_XLSX] {
+        if let Some(bytes) = document(name, report)? {
+            folder.add(name, &bytes)?;
+        }
+    }
+    if report.priced.is_some()
+        && let Some(bytes) = document(BILL_FOCUS, report)?
+    {
+        folder.add(BILL_FOCUS, &bytes)?;
     }
     Ok(())
 }

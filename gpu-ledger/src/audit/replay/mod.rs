@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::argv::ArgvIndex;
 pub use self::text::render;
-use super::bill::{BillAsked, BillMaker, zone_of};
+use super::bill::{BillAsked, BillMaker, document, zone_of};
 use super::error::BundleError;
 use super::layout::{
     BILL_CSV, BILL_FOCUS, BILL_JSON, BILL_TXT, BILL_XLSX, CHECKPOINT, KEY, PRICES_DIR, RULES_DIR,
@@ -26,14 +26,11 @@ use super::manifest::Manifest;
 use super::read::Bundle;
 use crate::argv::{CmdlineMode, StoredText};
 use crate::attribution::rules::RuleSet;
-use crate::bill::report::Report;
-use crate::bill::{focus, table, text as page};
 use crate::billing::account_by;
 use crate::journal::Digest;
 use crate::journal::entry::{Entry, Evidence, Figures, SettlementEvidence, SettlementFigures};
 use crate::journal::note::{Checkpoint, VerifyingKey};
 use crate::prices;
-use crate::rendering::json;
 use crate::settlement::Account;
 use crate::unit::Span;
 
@@ -213,7 +210,7 @@ pub fn replay(bundle: &Bundle) -> Result<Replayed, BundleError> {
     let mut documents = Vec::new();
     for name in [BILL_JSON, BILL_CSV, BILL_TXT, BILL_XLSX, BILL_FOCUS] {
         if bundle.has(name) {
-            let made = made_again(name, &report)?;
+            let made = document(name, &report)?;
             documents.push(compared(name, bundle.file(name)?, made.as_deref())?);
         }
     }
@@ -282,25 +279,6 @@ pub fn root(bundle: &Bundle) -> Result<Digest, BundleError> {
         .map_err(|_| BundleError::wrong(KEY, "is no text"))?;
     let key: VerifyingKey = key.trim_end_matches('\n').parse()?;
     Ok(Checkpoint::open(&bundle.document(CHECKPOINT)?, &[&key])?.root)
-}
-
-/// A form of a bill; `None` where this program makes none.
-///
-/// # Errors
-/// Where it cannot be written, which memory never refuses.
-pub fn made_again(name: &str, report: &Report) -> Result<Option<Vec<u8>>, BundleError> {
-    fn form<T>(made: Result<T, impl std::fmt::Display>) -> Result<T, BundleError> {
-        made.map_err(|error| BundleError::Form(error.to_string()))
-    }
-    Ok(match name {
-        BILL_JSON => Some(form(json(report))?.into_bytes()),
-        BILL_CSV => Some(form(table::csv(report, false))?.into_bytes()),
-        BILL_TXT => Some(page::render(report).into_bytes()),
-        BILL_FOCUS => Some(form(focus::csv(report, false))?.into_bytes()),
-        #[cfg(feature = "xlsx")]
-        BILL_XLSX => Some(form(crate::export::xlsx::bill(report))?),
-        _ => None,
-    })
 }
 
 fn compared(name: &str, file: File, made: Option<&[u8]>) -> Result<Document, BundleError> {

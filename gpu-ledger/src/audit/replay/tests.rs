@@ -117,7 +117,7 @@ impl World {
         let (asked, root) = (asked(&bundle).unwrap(), root(&bundle).unwrap());
         let report = maker.finish().unwrap().report(asked, root, users).unwrap();
         for name in [BILL_JSON, BILL_CSV, BILL_TXT] {
-            let mut bytes = made_again(name, &report).unwrap().unwrap();
+            let mut bytes = document(name, &report).unwrap().unwrap();
             if let Some((_, at)) = changed.filter(|(changed, _)| *changed == name) {
                 bytes[at] ^= 1;
             }

@@ -21,7 +21,8 @@ use crate::bill::lines::bill_with;
 use crate::bill::on_gpu::split_by_process;
 use crate::bill::period::{Beyond, Period, moment_of, show, zone_name};
 use crate::bill::{
-    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, LineName, Parts, SharePolicy, Shown, divide,
+    Bill, BillError, By, GpuLine, Holding, Ledger, LineKey, LineName, Parts, SharePolicy, Shown,
+    divide,
 };
 use crate::journal::Digest;
 use crate::journal::chain::sha256;
