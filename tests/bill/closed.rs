@@ -28,16 +28,17 @@ struct Closable {
 
 impl Closable {
     fn new(nameless: bool) -> Self {
-        Self::of(Host::with(nameless))
+        Self::of(Host::with(nameless), 3 * HOUR_MS / 2)
     }
 
-    fn of(host: Host) -> Self {
+    /// What can be closed ends so long before now.
+    fn of(host: Host, until_ago_ms: u64) -> Self {
         // Whole milliseconds, as periods are.
         let at = |ago: u64| {
             let ms = (host.now.wall.0 / 1_000 - ago).cast_signed();
             jiff::Timestamp::from_millisecond(ms).unwrap().to_string()
         };
-        let (since, until) = (at(7 * HOUR_MS / 2), at(3 * HOUR_MS / 2));
+        let (since, until) = (at(7 * HOUR_MS / 2), at(until_ago_ms));
         Self { host, since, until }
     }
 
@@ -299,12 +300,16 @@ fn a_bill_of_an_earlier_version_is_made_of_the_entries_of_then() {
     let moment = jiff::Timestamp::from_millisecond(ago).unwrap().to_string();
     let then = all(&["--as-of", &moment]);
     assert_eq!(then["journal_head"]["seq"], 3);
-    // The same version by either name is the same bill.
-    assert_eq!(then["journal_head"], all(&["--head", "3"])["journal_head"]);
-    // What has no end asked for ends with that moment.
-    let open = host.command(&["--since", &host.since, "--as-of", &moment, "--format", "json"], &[]);
-    let until = value(&open)["period"]["until"].as_str().unwrap().to_owned();
-    assert!(until.parse::<jiff::Timestamp>().unwrap().as_millisecond() <= ago, "{until}");
+    // What has no end asked for ends with that moment, and by either name it is the same version.
+    for version in [["--as-of", &moment], ["--head", "3"]] {
+        let words = ["--since", &host.since, "--format", "json"];
+        let open = value(&host.command(&[&words[..], &version].concat(), &[]));
+        let until = open["period"]["until"].as_str().unwrap();
+        assert!(until.parse::<jiff::Timestamp>().unwrap().as_millisecond() <= ago, "{until}");
+        assert_eq!(then["journal_head"], open["journal_head"]);
+    }
+    // An end that was still to come then is refused, as it would have been.
+    assert_eq!(host.bill(&["--head", "3"]).status.code(), Some(64));
 }
 
 #[test]
@@ -371,7 +376,7 @@ fn golden() -> PathBuf {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -387,7 +392,8 @@ fn then() -> Stamp {
 
 /// Makes the golden bill anew: only where a bill of this version is to be kept beside the older ones.
 fn make_golden() {
-    let host = Closable::of(Host::made_at(then(), true, ("gpuhost", 1_000), "whisper"));
+    let host =
+        Closable::of(Host::made_at(then(), true, ("gpuhost", 1_000), "whisper"), HOUR_MS / 2);
     let prices = host.prices(PRICES);
     let said = host.close(&["--prices", prices.to_str().unwrap()]);
     assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
@@ -396,7 +402,8 @@ fn make_golden() {
     let mut lines = String::new();
     let mut take = |figures: &Figures, at: Moment, evidence: &Evidence| {
         let body = canon::encode(&(at, figures.clone())).unwrap();
-        lines += &format!("{} {}\n", hex(&body), hex(&canon::encode(evidence).unwrap()));
+        let evidence = hex(&canon::encode(evidence).unwrap());
+        lines.push_str(&[hex(&body).as_str(), " ", &evidence, "\n"].concat());
     };
     let mut entries = Vec::new();
     reader.period(0, u64::MAX, |entry| entries.push(entry.clone())).unwrap();

@@ -110,13 +110,9 @@ impl<'s> MadeBundle<'s> {
             now_ms: until_ms.to_string(),
             users: [(1_000, format!("user-of-{}", self.id))].into(),
         };
-        let period = ManifestPeriod {
-            since_ms: since_ms.to_string(),
-            until_ms: until_ms.to_string(),
-            since,
-            until,
-            zone: "UTC".to_owned(),
-        };
+        let (since_ms, until_ms) = (since_ms.to_string(), until_ms.to_string());
+        let zone = "UTC".to_owned();
+        let period = ManifestPeriod { since_ms, until_ms, since, until, zone };
         let manifest = Of {
             origin: ORIGIN.to_owned(),
             journal: format!("{0}{0}", self.id),

@@ -10,7 +10,7 @@ use super::report::{Adjustment, AdjustmentKind, Ask, Head, Outside, report};
 use super::{BillError, Ledger};
 use crate::journal::entry::{Change, Entry, Figures as EntryFigures};
 use crate::rendering::rfc3339;
-use crate::unit::{GpuUuid, Span};
+use crate::unit::{GpuUuid, Span, WallUs};
 
 /// Entries that are told one by one of one period; what is beyond is told together.
 pub const ADJUSTMENTS_TOLD_MAX: usize = 100;
@@ -87,7 +87,7 @@ pub(crate) fn may_change(entry: &Entry, period: Span) -> bool {
     match &entry.figures {
         EntryFigures::Settlement(one) => {
             let read_ms = one.read_at.wall.ms();
-            let start_ms = one.start.map_or(read_ms, |start| start.ms());
+            let start_ms = one.start.map_or(read_ms, WallUs::ms);
             let end_ms = start_ms.saturating_add(one.held.0);
             meets(start_ms.min(read_ms), end_ms.max(read_ms))
         }

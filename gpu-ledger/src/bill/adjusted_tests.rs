@@ -203,7 +203,7 @@ fn each_entry_is_told_with_what_it_changes_and_nothing_that_changes_nothing_is()
     journal.settle(72_000, Row::of("after", 9, 65_000, 5_000));
     let train = Row { opened: Some(open), ..Row::of("train", 7, 4_000, 66_000) };
     let train = journal.settle(73_000, train);
-    journal.moved(74_000, late, program("other"));
+    journal.moved(74_000, late, program("team"));
     journal.mark(75_000, 1);
     let all = between(
         &journal,
@@ -231,7 +231,7 @@ fn each_entry_is_told_with_what_it_changes_and_nothing_that_changes_nothing_is()
     assert_eq!(of(&all[1], "train", "held_ms"), Some(Figure::Whole(56_000)));
     assert_eq!(of(&all[1], "train", "open_ms"), Some(Figure::Whole(-56_000)));
     assert_eq!(of(&all[2], "late", "held_ms"), Some(Figure::Whole(-5_000)));
-    assert_eq!(of(&all[2], "other", "held_ms"), Some(Figure::Whole(5_000)));
+    assert_eq!(of(&all[2], "team", "held_ms"), Some(Figure::Whole(5_000)));
     let total =
         crate::bill::report::AdjustedTotal::of(all.iter().flat_map(|one| &one.changes), true);
     assert_eq!((total.held_ms, total.settlements), (61_000, 2));

@@ -102,6 +102,7 @@ impl Closings {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "made moments are small numbers")]
 pub(crate) mod tests {
     use super::*;
     use crate::bill::made::{DAY_MS, stamp};

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::report::{Report, State};
+use super::report::{Priced, Report, State};
+use crate::settlement::NamedBy;
 
 /// Where on a bill a figure stands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -289,7 +290,6 @@ impl Told {
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let ignored = || serde::de::IgnoredAny;
-        let named_by = |by: Option<crate::settlement::NamedBy>| by.map(|by| by.as_str().to_owned());
         Self {
             format: report.format.to_owned(),
             version: report.version,
@@ -347,22 +347,7 @@ impl Told {
             unknown: (report.unknown.iter())
                 .map(|line| ToldUnknown { evidence: line.is_evidence })
                 .collect(),
-            priced: report.priced.as_ref().map(|priced| ToldPriced {
-                currency: priced.currency.clone(),
-                prices_sha256: priced.prices_sha256.clone(),
-                lines: (priced.lines.iter())
-                    .map(|line| ToldPrice {
-                        account: line.account.clone(),
-                        named_by: named_by(line.named_by),
-                        gpu_uuid: line.gpu_uuid.to_string(),
-                        meter: line.meter.as_str().to_owned(),
-                        state: State::as_str(line.state).to_owned(),
-                        nameless: line.nameless.map(|why| why.to_string()),
-                        booked: line.is_booked,
-                        amount: line.amount.map(|amount| amount.to_string()),
-                    })
-                    .collect(),
-            }),
+            priced: report.priced.as_ref().map(ToldPriced::of),
             coverage: ToldCoverage {
                 gaps: report.coverage.gaps.iter().map(|_| ignored()).collect(),
             },
@@ -390,23 +375,20 @@ impl Told {
     #[must_use]
     pub fn figures(&self, gpu: Option<&str>) -> Figures {
         let mut figures = Figures::default();
-        let gpu = gpu.map(str::to_owned);
-        let at = |section, figure| Place {
-            section,
-            line: None,
-            named_by: None,
-            gpu_uuid: None,
-            reason: None,
-            meter: None,
-            state: None,
-            figure,
-        };
         let mut add = |place: Place, whole: i128| {
             // What a line has nothing of is as if the line were not there.
             if whole != 0 {
                 figures.add(place, Figure::Whole(whole));
             }
         };
+        self.add_gpus(&mut add);
+        self.add_accounts(gpu, &mut add);
+        self.add_unbilled(&mut add);
+        self.add_amounts(&mut figures);
+        figures
+    }
+
+    fn add_gpus(&self, add: &mut dyn FnMut(Place, i128)) {
         for one in &self.gpus {
             for (figure, ms) in [
                 ("alone_ms", one.alone_ms),
@@ -418,6 +400,9 @@ impl Told {
                 add(Place { gpu_uuid, ..at(Section::Gpu, figure) }, ms.into());
             }
         }
+    }
+
+    fn add_accounts(&self, gpu: Option<&str>, add: &mut dyn FnMut(Place, i128)) {
         for one in &self.accounts {
             for (figure, number) in [
                 ("settlements", one.settlements),
@@ -428,12 +413,16 @@ impl Told {
                 let place = Place {
                     line: Some(one.account.clone()),
                     named_by: one.named_by.clone(),
-                    gpu_uuid: gpu.clone(),
+                    gpu_uuid: gpu.map(str::to_owned),
                     ..at(Section::Account, figure)
                 };
                 add(place, number.into());
             }
         }
+    }
+
+    /// What is on no account: without a name, or disputed.
+    fn add_unbilled(&self, add: &mut dyn FnMut(Place, i128)) {
         for one in &self.unattributed {
             for (figure, number) in [("count", one.count), ("held_ms", one.held_ms)] {
                 let place = Place {
@@ -457,6 +446,9 @@ impl Told {
                 add(place, number);
             }
         }
+    }
+
+    fn add_amounts(&self, figures: &mut Figures) {
         for one in self.priced.iter().flat_map(|priced| &priced.lines) {
             let section = if one.booked { Section::Booked } else { Section::Priced };
             let place = Place {
@@ -474,6 +466,43 @@ impl Told {
                 figures.add(place, Figure::Money(amount));
             }
         }
-        figures
+    }
+}
+
+impl ToldPriced {
+    fn of(priced: &Priced) -> Self {
+        let lines = priced.lines.iter().map(|line| ToldPrice {
+            account: line.account.clone(),
+            named_by: named_by(line.named_by),
+            gpu_uuid: line.gpu_uuid.to_string(),
+            meter: line.meter.as_str().to_owned(),
+            state: State::as_str(line.state).to_owned(),
+            nameless: line.nameless.map(|why| why.to_string()),
+            booked: line.is_booked,
+            amount: line.amount.map(|amount| amount.to_string()),
+        });
+        Self {
+            currency: priced.currency.clone(),
+            prices_sha256: priced.prices_sha256.clone(),
+            lines: lines.collect(),
+        }
+    }
+}
+
+fn named_by(by: Option<NamedBy>) -> Option<String> {
+    by.map(|by| by.as_str().to_owned())
+}
+
+/// A place of which nothing more is said.
+fn at(section: Section, figure: &'static str) -> Place {
+    Place {
+        section,
+        line: None,
+        named_by: None,
+        gpu_uuid: None,
+        reason: None,
+        meter: None,
+        state: None,
+        figure,
     }
 }

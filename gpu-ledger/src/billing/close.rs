@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
@@ -20,9 +20,8 @@ use crate::journal::store::{Extent, Files, StateDir, Store, StoreError};
 use crate::output::to_stdout;
 use crate::unit::{Ms, WallUs};
 
-/// How long a daemon may take to have a closing on the disk.
-const ENTERED_WITHIN: Duration = Duration::from_secs(20);
-/// How long is waited between two looks.
+/// How often the journal is looked at for the closing, and how long is waited between two looks: 20 s in all.
+const LOOKS_MAX: u32 = 200;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is to be closed.
@@ -114,7 +113,7 @@ pub enum CloseError {
     #[error("{store}; and {daemon}")]
     NoWriter {
         /// Why it cannot be written.
-        store: StoreError,
+        store: Box<StoreError>,
         /// Why the daemon cannot be asked.
         daemon: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -318,7 +317,7 @@ fn enter(options: &CloseOptions, closed: &ClosedPeriod, hash: Digest) -> anyhow:
     let asked = Client::at(&options.socket).close(&canon::encode(closed)?, hash);
     asked.map_err(|error| match error {
         error @ (ClientError::Absent { .. } | ClientError::Denied { .. }) => {
-            CloseError::NoWriter { store, daemon: Box::new(error) }.into()
+            CloseError::NoWriter { store: Box::new(store), daemon: Box::new(error) }.into()
         }
         error => error.into(),
     })
@@ -326,8 +325,10 @@ fn enter(options: &CloseOptions, closed: &ClosedPeriod, hash: Digest) -> anyhow:
 
 /// The closing as it stands in the journal.
 fn entered(options: &CloseOptions, read: &Read, closed: &ClosedPeriod) -> anyhow::Result<Closing> {
-    let until = Instant::now() + ENTERED_WITHIN;
-    loop {
+    for look in 0..=LOOKS_MAX {
+        if look > 0 {
+            std::thread::sleep(LOOK_AGAIN);
+        }
         let mut closings = read.ledger.closings().clone();
         let extent = Extent { after: read.head.seq, head: None };
         JournalFiles::open(&options.dir)?.visit((0, 1), extent, &mut |entry| {
@@ -341,10 +342,10 @@ fn entered(options: &CloseOptions, read: &Read, closed: &ClosedPeriod) -> anyhow
                 let name = closing.period.name.to_string();
                 return Err(CloseError::Meanwhile { name, entry: closing.seq }.into());
             }
-            None if Instant::now() >= until => return Err(CloseError::NotEntered.into()),
-            None => std::thread::sleep(LOOK_AGAIN),
+            None => {}
         }
     }
+    Err(CloseError::NotEntered.into())
 }
 
 /// Tells a closing.

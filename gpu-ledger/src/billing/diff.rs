@@ -421,13 +421,13 @@ fn words(answer: &Answer, zone: &TimeZone) -> Result<String, std::fmt::Error> {
         let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
         writeln!(page, "made with another {option}: {}, and {}", told(a), told(b))?;
     }
-    if !answer.differ {
-        writeln!(page, "the bills do not differ in any figure")?;
-    } else {
+    if answer.differ {
         writeln!(page, "\nfigures that differ: {}, from a to b", answer.lines.len())?;
         for line in &answer.lines {
             writeln!(page, "  {}", text::difference_words(line))?;
         }
+    } else {
+        writeln!(page, "the bills do not differ in any figure")?;
     }
     match (&answer.entries, &answer.entries_unknown) {
         (Some(entries), _) if entries.is_empty() => {

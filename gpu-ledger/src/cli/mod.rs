@@ -88,7 +88,7 @@ enum Command {
     /// Check the journal, or move old entries into an archive
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
-    Bill(BillCommand),
+    Bill(Box<BillCommand>),
     /// Write settlements as rows (CSV, JSON lines, Parquet), or a bill as a workbook, a page for a browser, or FOCUS
     Export(export::Export),
     /// Say why a settlement stands where it does: what named it, or what would have
@@ -125,28 +125,7 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
     }
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // A page of help is an answer, and whatever is wrong goes to stderr.
-            let printed = match stdout().map(drop) {
-                Err(closed) if !error.use_stderr() => Err(closed),
-                _ => error.print(),
-            };
-            let status = match printed {
-                _ if error.use_stderr() => STATUS_USAGE,
-                // A closed pipe (`--help | head`) is no failure, a full disk is one.
-                Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => {
-                    complain(&format!("cannot write to stdout: {failure}"));
-                    STATUS_FAILED
-                }
-                _ => 0,
-            };
-            let is_trace = words.get(1).is_some_and(|word| word == "trace");
-            if is_trace && error.kind() == clap::error::ErrorKind::UnknownArgument {
-                let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
-                let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
-            }
-            return ExitCode::from(status);
-        }
+        Err(error) => return not_parsed(&error, &words),
     };
     let has_command = match &arguments.command {
         Command::Trace(trace) => !trace.cmd.is_empty(),
@@ -186,6 +165,30 @@ pub fn main(stdout_was_closed: bool) -> ExitCode {
             })
         }
     }
+}
+
+/// Prints what the command line was answered with, or what is wrong with it.
+fn not_parsed(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    // A page of help is an answer, and whatever is wrong goes to stderr.
+    let printed = match stdout().map(drop) {
+        Err(closed) if !error.use_stderr() => Err(closed),
+        _ => error.print(),
+    };
+    let status = match printed {
+        _ if error.use_stderr() => STATUS_USAGE,
+        // A closed pipe (`--help | head`) is no failure, a full disk is one.
+        Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write to stdout: {failure}"));
+            STATUS_FAILED
+        }
+        _ => 0,
+    };
+    let is_trace = words.get(1).is_some_and(|word| word == "trace");
+    if is_trace && error.kind() == clap::error::ErrorKind::UnknownArgument {
+        let tip = "a command to trace comes after --, as in: gpu-ledger trace -- CMD";
+        let _ = writeln!(std::io::stderr(), "gpu-ledger: {tip}");
+    }
+    ExitCode::from(status)
 }
 
 /// Whether the arguments, which are read in whole later, run the daemon.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args};
@@ -141,7 +141,7 @@ fn is_absent(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ClientError::Absent { .. }))
 }
 
-fn ask(socket: &PathBuf, commitments: &BTreeSet<Digest>) -> anyhow::Result<Forgotten> {
+fn ask(socket: &Path, commitments: &BTreeSet<Digest>) -> anyhow::Result<Forgotten> {
     let client = Client::at(socket);
     let words: Vec<String> = commitments.iter().map(ToString::to_string).collect();
     let mut all = Forgotten { texts: 0, log_is_empty: true };

@@ -25,8 +25,7 @@ fn sent(syslog: &Path, file: Option<&Path>) -> Outlets {
     anchors.send(&signed(1), at());
     anchors.send(&signed(2), at());
     anchors.finish();
-    let outlets = outlets.lock().unwrap().clone();
-    outlets
+    outlets.lock().unwrap().clone()
 }
 
 #[test]

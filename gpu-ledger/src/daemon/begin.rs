@@ -15,13 +15,14 @@ use super::request::Call;
 use super::reread::Readings;
 use super::resumed::ResumedMeters;
 use super::rules::{Found, InForce, Reloads};
+use super::signing::Signing;
 use super::socket::{CALLS_MAX, Socket, SocketError};
 use super::writer::Writer;
 use super::{DRIVER_RETRY_MIN, Daemon, DaemonOptions, every, meters, start, tally};
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::journal::draft::{Drafter, Earlier, Left};
+use crate::journal::draft::{Drafter, Earlier, Left, Pending};
 use crate::journal::entry::BootId;
 use crate::journal::keeping::Overflow;
 use crate::journal::store::{StateDir, Store};
@@ -40,8 +41,7 @@ impl Daemon {
         let clock = options.clock.clone();
         let boot = start::boot_id()?;
         let dir = StateDir::at(&config.state_dir);
-        let (mut store, recovered) = Store::open(&dir)?;
-        store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let (mut store, recovered) = start::open_journal(&dir)?;
         let left = start::left(&store, &dir, &recovered, boot, clock.now())?;
         let (host_name, key) = (host_name(), store.commitment_key().clone());
         let mut drafter = Drafter::new(boot, Arc::clone(&host_name), start::agent_facts(), key);
@@ -57,15 +57,12 @@ impl Daemon {
         let down = Left::gap_since_another_boot(left.last, boot, &drafter, since);
         let outlets = SharedOutlets::default();
         let signing = start::signing(&mut store, &config, (boot, clock.now()), &outlets);
-        let head = store.end().head.seq;
-        let (tally, sums) = summing(&config, &dir, (boot, &clock), &left.earlier, head)?;
+        let (tally, sums) =
+            summing(&config, &dir, (boot, &clock), &left.earlier, store.end().head.seq)?;
         let over = drafter.resume(left.earlier, &left.last_seen, since);
         let lacks = tell_lacks(&mut observer, missing, touch_off.filter(|_| config.device_touch));
         let queue = Arc::new(Queue::new(config.journal.queue_length));
-        // Its thread ends with the process alone.
-        let tell = move |entered| drop(sums.send(entered));
-        let writer =
-            Writer::start((store, signing), boot, clock.clone(), Arc::clone(&queue), tell)?;
+        let writer = writing((store, signing), (boot, &clock), &queue, sums)?;
         let (group, calls, socket) = listening(&config, dir);
         let mut daemon = Self {
             options: options.clone(),
@@ -106,12 +103,22 @@ impl Daemon {
         };
         daemon.listen().await?;
         daemon.keep_rules();
-        // That nobody looked goes first: what was entered last says up to when somebody did.
-        daemon.keep(down.into_iter().collect());
-        daemon.turn(None)?;
-        daemon.keep(over);
+        daemon.enter_what_was_left(down, over)?;
         daemon.open_driver().await?;
         Ok(daemon)
+    }
+
+    /// Enters what became of what earlier runs left. That nobody looked goes first: what was entered last says up to
+    /// when somebody did.
+    fn enter_what_was_left(
+        &mut self,
+        down: Option<Pending>,
+        over: Vec<Pending>,
+    ) -> anyhow::Result<()> {
+        self.keep(down.into_iter().collect());
+        self.turn(None)?;
+        self.keep(over);
+        Ok(())
     }
 
     /// Opens the driver and asks for the first reads.
@@ -182,6 +189,18 @@ fn tracer_options(config: &Config) -> TracerOptions {
         device_touch: config.device_touch,
         ..TracerOptions::default()
     }
+}
+
+/// Begins to write, and to sum what is written.
+fn writing(
+    journal: (Store, Signing),
+    (boot, clock): (BootId, &Clock),
+    queue: &Arc<Queue>,
+    sums: tally::Sender,
+) -> std::io::Result<Writer> {
+    // Its thread ends with the process alone.
+    let tell = move |entered| drop(sums.send(entered));
+    Writer::start(journal, boot, clock.clone(), Arc::clone(queue), tell)
 }
 
 /// Says what the kernel side lacks; what of it keeps process events away.

@@ -41,6 +41,13 @@ pub(super) fn agent_facts() -> AgentFacts {
     }
 }
 
+/// Opens the journal for writing, and says what whoever runs this should be told.
+pub(super) fn open_journal(dir: &StateDir) -> Result<(Store, Recovered), StoreError> {
+    let (store, recovered) = Store::open(dir)?;
+    store.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok((store, recovered))
+}
+
 /// Reads what earlier runs left.
 pub(super) fn left(
     store: &Store,

@@ -48,7 +48,7 @@ fn a_checkpoint_is_the_one_that_openssl_signs() {
     assert_eq!(checkpoint().sign(&key).unwrap(), SIGNED);
     let public = PUBLIC.parse().unwrap();
     assert_eq!(Checkpoint::open(SIGNED.as_bytes(), &[&public]), Ok(checkpoint()));
-    assert_eq!(format!("{:?}", key), format!("SigningKey({PUBLIC}, ..)"), "no secret");
+    assert_eq!(format!("{key:?}"), format!("SigningKey({PUBLIC}, ..)"), "no secret");
 }
 
 #[test]

@@ -143,10 +143,10 @@ fn every_proof_of_a_small_tree_is_the_defined_one_and_proves() {
     let leaves = some(70);
     for size in 1..=leaves.len() {
         let (tree, root) = (&leaves[..size], (number(size), defined(&leaves[..size])));
-        for at in 0..size {
+        for (at, leaf) in tree.iter().enumerate() {
             let path = inclusion(&mut Leaves(tree), number(at), number(size)).unwrap();
             assert_eq!(path, defined_path(at, tree), "{at} of {size}");
-            check_inclusion((number(at), leaves[at]), root, &path).unwrap();
+            check_inclusion((number(at), *leaf), root, &path).unwrap();
         }
         for from in 0..=size {
             let path = consistency(&mut Leaves(tree), number(from), number(size)).unwrap();

@@ -8,12 +8,11 @@ use crate::audit::made::MadeBundle;
 use crate::journal::chain::{Recovered, Sealed, sha256};
 use crate::journal::commitment::CommitmentKey;
 use crate::journal::entry::{CoverageEdge, Draft, Epoch, EpochEdge, KeptArgv};
+use crate::rendering::json;
 use crate::settlement::RuleId;
 use crate::unit::{Bytes, Ms, Pid};
 
-#[path = "../../../../tests/journal/made.rs"]
-#[expect(unreachable_pub, dead_code, reason = "shared with tests that need more of it")]
-mod made;
+use crate::journal::store::tests::made;
 
 use made::{DAY_MS, EPOCH_MS, Job};
 
@@ -221,7 +220,9 @@ fn what_cannot_be_derived_any_more_is_counted_and_is_no_difference() {
     undecided(older, Why::NoProvenance);
     // With the mode `exe` no more than the file was kept, and an earlier run may have kept all.
     let mut jobs = [job(1), job(2)];
-    jobs.iter_mut().for_each(|job| job.cmdline = CmdlineMode::Exe);
+    for job in &mut jobs {
+        job.cmdline = CmdlineMode::Exe;
+    }
     undecided(world(&jobs).by(BY_ARGV).on(&|_| "run-7".to_owned()), Why::ArgvRedacted);
     // Rules that look at nothing that is erased decide all the same.
     let erased = world(&[job(1)]).by(BY_PROGRAM).on(&|_| "speech".to_owned());

@@ -210,17 +210,13 @@ impl Books {
     fn is_summed(&mut self, settlement: &SettlementFigures) -> bool {
         let said = (settlement.booked.count, settlement.booked.held_ms);
         let held_ms = u128::from(settlement.held.0);
-        match self.booked.get_mut(&settlement.gpu) {
-            Some(before) => {
-                let sum = (before.0.saturating_add(1), before.1.saturating_add(held_ms));
-                *before = said;
-                said == sum
-            }
-            None => {
-                self.booked.insert(settlement.gpu.clone(), said);
-                said == (1, held_ms)
-            }
+        if let Some(before) = self.booked.get_mut(&settlement.gpu) {
+            let sum = (before.0.saturating_add(1), before.1.saturating_add(held_ms));
+            *before = said;
+            return said == sum;
         }
+        self.booked.insert(settlement.gpu.clone(), said);
+        said == (1, held_ms)
     }
 
     fn correction(

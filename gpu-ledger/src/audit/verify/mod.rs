@@ -19,6 +19,10 @@ mod proof;
 mod read;
 mod stream;
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program of the bundle is the other implementation"
+)]
 mod tests;
 pub mod unknown;
 mod verdict;

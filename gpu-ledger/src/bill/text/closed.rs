@@ -148,12 +148,12 @@ pub fn difference_words(one: &Difference) -> String {
     let whose: Vec<String> = [line, gpu].into_iter().flatten().collect();
     let told = |figure: Option<Figure>| match figure {
         None => "nothing".to_owned(),
-        Some(Figure::Whole(whole)) => whole.to_string(),
+        Some(Figure::Whole(number)) => number.to_string(),
         Some(Figure::Money(None)) => "UNKNOWN".to_owned(),
         Some(Figure::Money(Some(amount))) => amount.to_string(),
     };
     let difference = match one.difference {
-        Figure::Whole(whole) => format!("{whole:+}"),
+        Figure::Whole(number) => format!("{number:+}"),
         Figure::Money(None) => "UNKNOWN".to_owned(),
         Figure::Money(Some(amount)) => format!("{amount:+}"),
     };

@@ -11,7 +11,7 @@ use crate::bill::made::{DAY_MS, Journal, Row, gpu, program};
 use crate::bill::{By, SharePolicy};
 use crate::billing::{Format, PricesAt, Version};
 use crate::clock::Clock;
-use crate::journal::chain::Sealed;
+use crate::journal::chain::{Recovered, Sealed};
 use crate::journal::entry::OpenKind;
 use crate::journal::{Evidence, canon};
 
@@ -151,7 +151,8 @@ fn nothing_is_read_of_what_is_not_proven_and_it_is_named() {
     let looked_at = RefCell::new(Vec::new());
     let verify = |path: &Path| {
         looked_at.borrow_mut().push(path.to_path_buf());
-        if *path == paths[1] { bail!("integrity failed") } else { Ok(()) }
+        anyhow::ensure!(*path != paths[1], "integrity failed");
+        Ok(())
     };
     let error = bill_of_bundles(&options, &paths, &verify).unwrap_err();
     let words = format!("{error:#}");
@@ -204,7 +205,7 @@ fn bundles_that_contradict_each_other_are_refused() {
     assert!(words.contains("from 2026-11-30T02:00:00") && words.contains("T03:00:00"), "{words}");
     // A journal that was written again after the first was made.
     again.entries.truncate(4);
-    again.end = Default::default();
+    again.end = Recovered::default();
     let drafts: Vec<_> = again.entries.drain(..).map(|entry| (entry.at, entry.figures)).collect();
     for (at, figures) in drafts {
         again.enter(at.stamp.wall.ms() - DAY_MS + 1, figures);

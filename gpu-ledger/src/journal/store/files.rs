@@ -116,6 +116,7 @@ impl Files {
 }
 
 /// The files that an entry names.
+#[must_use]
 pub fn files_of(entry: &Entry, evidence: &Evidence) -> Vec<Digest> {
     match (&entry.figures, evidence) {
         (Figures::Closed(closed), _) => {

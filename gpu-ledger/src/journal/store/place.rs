@@ -288,11 +288,11 @@ impl Place {
             Err(errno) => return Err(io("make", &path)(errno)),
         }
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let made = rustix::fs::openat(&self.directory, name, flags, Mode::empty());
-        let made = made.map_err(io("open", &path))?;
+        let opened = rustix::fs::openat(&self.directory, name, flags, Mode::empty());
+        let directory = opened.map_err(io("open", &path))?;
         // Whatever the umask took away.
-        rustix::fs::fchmod(&made, mode).map_err(io("chmod", &path))?;
-        self.give_to_owner(&made, &path)?;
+        rustix::fs::fchmod(&directory, mode).map_err(io("chmod", &path))?;
+        self.give_to_owner(&directory, &path)?;
         self.sync()
     }
 

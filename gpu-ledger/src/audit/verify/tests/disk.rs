@@ -44,6 +44,7 @@ fn both(path: &Path, python: Option<&Path>) -> Verdict {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn what_is_no_bundle_is_told_by_what_it_is() {
     let python = python();
     if let Err(reason) = &python {

@@ -59,12 +59,12 @@ impl Asked {
                 return None;
             }
         };
-        let mut text = String::new();
+        let mut lines = String::new();
         for case in &self.0 {
-            writeln!(text, "{case}").unwrap();
+            writeln!(lines, "{case}").unwrap();
         }
         let cases = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(cases.path(), text).unwrap();
+        std::fs::write(cases.path(), lines).unwrap();
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/audit");
         let form = sha256(schema().unwrap().as_bytes()).to_string();
         let output = Command::new(python)

@@ -9,7 +9,7 @@ use super::priced::random_prices;
 use super::{ask, head, span};
 use crate::bill::ledger::Ledger;
 use crate::bill::made::{DAY_MS, Journal, Row, program};
-use crate::bill::report::{Ask, Outside, Part, Report, merge, part, report};
+use crate::bill::report::{Account, Ask, Outside, Part, Report, merge, part, report};
 use crate::bill::{BillError, By, SharePolicy, text};
 use crate::journal::Figures;
 use crate::journal::entry::{CoverageEdge, OpenKind};
@@ -129,16 +129,20 @@ fn sums(report: &Report) -> BTreeMap<String, u128> {
         "open".to_owned(),
         report.open.iter().filter_map(|open| open.accrued_ms).map(|ms| u128::from(ms.0)).sum(),
     );
-    add("rowless".to_owned(), report.no_driver_row.len() as u128);
-    add("settlements".to_owned(), report.settlements.as_ref().map_or(0, Vec::len) as u128);
+    add("rowless".to_owned(), wide(report.no_driver_row.len()));
+    add("settlements".to_owned(), wide(report.settlements.as_ref().map_or(0, Vec::len)));
     add("covered".to_owned(), report.coverage.covered_ms.0.into());
-    add("gaps".to_owned(), report.coverage.gaps.len() as u128);
-    add("unknown".to_owned(), report.unknown.len() as u128);
+    add("gaps".to_owned(), wide(report.coverage.gaps.len()));
+    add("unknown".to_owned(), wide(report.unknown.len()));
     add("undivided".to_owned(), report.undivided_ms.unwrap_or_default().0.into());
     add("count".to_owned(), report.settlements_total.into());
     add("all".to_owned(), report.span_ms_total);
     sums.retain(|_, ms| *ms > 0);
     sums
+}
+
+fn wide(number: usize) -> u128 {
+    u128::try_from(number).unwrap()
 }
 
 /// So many hosts as they might have been.
@@ -159,7 +163,8 @@ fn a_bill_of_hosts_is_the_sum_of_theirs_in_any_order_and_of_one_is_that_hosts_ow
         let (hosts, end_ms) = random_hosts(random);
         // Of GPUs no two have the same line.
         let dimensions: Vec<By> = By::ALL.into_iter().filter(|by| *by != By::Gpu).collect();
-        let by = dimensions[usize::try_from(random.below(dimensions.len() as u64)).unwrap()];
+        let count = u64::try_from(dimensions.len()).unwrap();
+        let by = dimensions[usize::try_from(random.below(count)).unwrap()];
         let share = SharePolicy::ALL[usize::try_from(random.below(4)).unwrap()];
         let from = random.below(end_ms);
         let mut asked = ask(span(from, from + 1 + random.below(end_ms)), by, share);
@@ -234,7 +239,7 @@ fn gpus_of_two_hosts_are_two_lines_and_users_are_one_only_where_they_are_called_
         merged(vec![part(&one, names, "b0"), part(&other, other_names, "c0")])
     };
     let titles = |report: &Report| -> Vec<String> {
-        let mut titles: Vec<String> = report.accounts.iter().map(|line| line.title()).collect();
+        let mut titles: Vec<String> = report.accounts.iter().map(Account::title).collect();
         titles.sort();
         titles
     };

@@ -10,14 +10,14 @@ fn a_check_names_every_file_that_is_missing_or_changed_and_the_entry_that_names_
     let mut store = folder.store();
     let files = Files::of_writer(&folder.dir()).unwrap();
     let mut ruled = settlement(1, None);
-    let rules = files.keep(b"[[rule]]").unwrap();
+    let file = files.keep(b"[[rule]]").unwrap();
     let Evidence::Settlement(evidence) = &mut ruled.evidence else { panic!() };
-    evidence.provenance.as_mut().unwrap().rules = Some(rules);
+    evidence.provenance.as_mut().unwrap().rules = Some(file);
     store.append(vec![ruled, settlement(2, None)]).unwrap();
     store.close().unwrap();
     let report = check(&folder.dir()).unwrap();
     assert!(report.is_whole() && report.files == 1, "{:?}", report.faults);
-    let path = folder.path().join("files").join(rules.to_string());
+    let path = folder.path().join("files").join(file.to_string());
     for (damage, told) in
         [(Some("[[rule]] "), "not those that its name says"), (None, "is missing")]
     {

@@ -30,7 +30,9 @@ fn leaves(folder: &Folder) -> Vec<Digest> {
 
 fn naive(leaves: &[Digest]) -> Frontier {
     let mut tree = Frontier::default();
-    leaves.iter().for_each(|leaf| tree.append(*leaf));
+    for leaf in leaves {
+        tree.append(*leaf);
+    }
     tree
 }
 
