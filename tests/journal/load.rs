@@ -28,7 +28,7 @@ use gpu_ledger::bill::report::{Ask, report};
 use gpu_ledger::bill::text::render;
 use gpu_ledger::bill::{By, SharePolicy};
 use gpu_ledger::billing::{JournalFiles, Source as _};
-use gpu_ledger::journal::store::{Reader, StateDir, Store};
+use gpu_ledger::journal::store::{Extent, Reader, StateDir, Store};
 use gpu_ledger::journal::{Entry, Figures};
 use gpu_ledger::unit::Span;
 use jiff::tz::TimeZone;
@@ -179,7 +179,7 @@ fn bill(dir: &StateDir, from_ms: u64, to_ms: u64) {
     let mut source = JournalFiles::open(dir).unwrap();
     let mut ledger = Ledger::new();
     let span = Span::new(from_ms, to_ms).unwrap();
-    let head = source.read(span, &mut ledger).unwrap();
+    let head = source.read(span, Extent::default(), &mut ledger).unwrap();
     told("read_ns", began);
     let period = Period {
         span,

@@ -47,9 +47,12 @@ impl Books {
                     assert!(mark.unresolved.iter().eq(books.open.keys()), "{mark:?}");
                 }
                 Figures::Gap(gap) => books.gaps.push(gap.clone()),
-                Figures::Key(_) | Figures::Closed(_) => {}
                 Figures::Conflict(_) => books.conflicts += 1,
-                Figures::Epoch(_) | Figures::Coverage(_) | Figures::Memory(_) => {}
+                Figures::Epoch(_)
+                | Figures::Coverage(_)
+                | Figures::Memory(_)
+                | Figures::Key(_)
+                | Figures::Closed(_) => {}
             }
         }
         books
