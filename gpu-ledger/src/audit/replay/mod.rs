@@ -308,7 +308,7 @@ struct Deriving {
     rules: BTreeMap<Digest, RuleSet>,
     none: RuleSet,
     /// `None`: no rules look at arguments.
-    argv: Option<ArgvIndex>,
+    kept: Option<ArgvIndex>,
     settlements: u64,
     same: u64,
     differences: Vec<Difference>,
@@ -334,7 +334,7 @@ impl Deriving {
         }
         let looks = rules.values().any(RuleSet::looks_at_argv);
         Ok(Self {
-            argv: looks.then(|| ArgvIndex::of(bundle)).transpose()?,
+            kept: looks.then(|| ArgvIndex::of(bundle)).transpose()?,
             rules,
             none: RuleSet::default(),
             settlements: 0,
@@ -405,7 +405,7 @@ impl Deriving {
         };
         let place = identity.argv.place().filter(|_| rules.looks_at_argv());
         let mut kept = None;
-        if let (Some(place), Some(argv)) = (place, &self.argv) {
+        if let (Some(place), Some(argv)) = (place, &self.kept) {
             kept = argv.get(place)?;
         }
         let was_stored = !matches!(identity.argv.mode, Some(CmdlineMode::None | CmdlineMode::Exe));
