@@ -29,7 +29,7 @@ use gpu_ledger::bill::text::render;
 use gpu_ledger::bill::{By, SharePolicy};
 use gpu_ledger::billing::{JournalFiles, Source as _};
 use gpu_ledger::journal::store::{Extent, Reader, StateDir, Store};
-use gpu_ledger::journal::{Entry, Figures};
+use gpu_ledger::journal::{BootId, Entry, Figures, Moment};
 use gpu_ledger::unit::Span;
 use jiff::tz::TimeZone;
 
@@ -84,6 +84,9 @@ fn told(name: &str, from: Instant) {
 fn fill(dir: &StateDir, count: u32, batch: u32, host: u64) {
     let (mut store, _) = Store::open(dir).unwrap();
     let key = store.commitment_key().clone();
+    // Its bundles are signed.
+    let at = Moment { boot: BootId(7), stamp: made::stamp(0) };
+    store.signer(at, None).unwrap();
     let apart = DAYS * DAY_MS / u64::from(count);
     let mut writing = std::time::Duration::ZERO;
     let mut wal_bytes = 0;
