@@ -37,6 +37,9 @@ mod ledger;
 #[path = "support/privilege.rs"]
 mod privilege;
 #[cfg(test)]
+#[path = "support/python.rs"]
+mod python;
+
 #[path = "support/truth.rs"]
 mod truth;
 
@@ -46,6 +49,9 @@ mod asked;
 #[cfg(test)]
 #[path = "daemon/attributed.rs"]
 mod attributed;
+
+#[path = "daemon/audited.rs"]
+mod audited;
 #[cfg(test)]
 #[path = "daemon/canary.rs"]
 mod canary;

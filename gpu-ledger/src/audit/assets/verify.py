@@ -774,12 +774,14 @@ class Books:
                 self.unknowns("no-context")
             elif began < self.until and seq not in self.over:
                 self.unknowns("open")
-        if self.agent_began is None or self.agent_began > self.since:
+        # A period since ever is one from where the journal begins.
+        late = lambda began: began > self.since > 0
+        if self.agent_began is None or late(self.agent_began):
             self.unknowns("not-seen-from-beginning")
         if self.marked < self.until:
             self.unknowns("not-seen-to-end")
         for gpu in sorted(set(self.gpu_began) | set(self.gpu_seen)):
-            if gpu not in self.gpu_began or self.gpu_began[gpu] > self.since:
+            if gpu not in self.gpu_began or late(self.gpu_began[gpu]):
                 self.unknowns("not-seen-from-beginning", gpu)
             if self.gpu_seen.get(gpu, 0) < self.until:
                 self.unknowns("not-seen-to-end", gpu)

@@ -307,7 +307,9 @@ impl Books {
     }
 
     fn edges(&mut self, about: Option<&str>, seen: Seen) {
-        if seen.from.is_none_or(|from| us(from) > self.period.since) {
+        // A period since ever is one from where the journal begins.
+        let is_from_ever = self.period.since == 0;
+        if seen.from.is_none_or(|from| us(from) > self.period.since && !is_from_ever) {
             self.unknowns.add(What::NotSeenFromBeginning, about);
         }
         if seen.to.is_none_or(|to| us(to) < self.period.until) {
