@@ -39,7 +39,7 @@ mod privilege;
 #[cfg(test)]
 #[path = "support/python.rs"]
 mod python;
-
+#[cfg(test)]
 #[path = "support/truth.rs"]
 mod truth;
 
@@ -49,7 +49,7 @@ mod asked;
 #[cfg(test)]
 #[path = "daemon/attributed.rs"]
 mod attributed;
-
+#[cfg(test)]
 #[path = "daemon/audited.rs"]
 mod audited;
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod reasons;
 #[cfg(test)]
 #[path = "daemon/redacted.rs"]
 mod redacted;
-
+#[cfg(test)]
 #[path = "daemon/reloaded.rs"]
 mod reloaded;
 #[cfg(test)]

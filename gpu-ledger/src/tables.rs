@@ -16,6 +16,8 @@ use parquet::schema::types::Type;
 
 /// Rows that are gathered before they are written: a few megabytes of the widest table.
 const ROWS_GROUP: usize = 65_536;
+/// Cells that are gathered at most, however wide the table is: a cell of text has forty bytes around it.
+const CELLS_GROUP: usize = 8 * ROWS_GROUP;
 
 /// What a column holds. Every column may be null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +100,8 @@ pub(crate) struct Table<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Vec<Gathered>,
     rows: usize,
+    /// Of a group.
+    rows_max: usize,
 }
 
 impl<W: Write + Send> Table<W> {
@@ -127,8 +131,9 @@ impl<W: Write + Send> Table<W> {
             .set_key_value_metadata(Some(facts))
             .build();
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+        let rows_max = CELLS_GROUP.checked_div(columns.len()).unwrap_or(ROWS_GROUP);
         let columns = columns.iter().map(|(_, kind)| Gathered::of(*kind)).collect();
-        Ok(Self { file, columns, rows: 0 })
+        Ok(Self { file, columns, rows: 0, rows_max: rows_max.clamp(1, ROWS_GROUP) })
     }
 
     /// The next row.
@@ -140,7 +145,7 @@ impl<W: Write + Send> Table<W> {
             column.push(*cell)?;
         }
         self.rows = self.rows.saturating_add(1);
-        if self.rows >= ROWS_GROUP { self.group() } else { Ok(()) }
+        if self.rows >= self.rows_max { self.group() } else { Ok(()) }
     }
 
     fn group(&mut self) -> Result<(), TableError> {

@@ -15,6 +15,7 @@ use gpu_ledger::journal::entry::{
     Epoch, EpochEdge, GpuMark, IdentityEvidence, KeptArgv, KeyChange, Mark, OpenEvidence,
     OpenFigures, OpenKind, Provenance, SettlementEvidence, SettlementFigures,
 };
+use gpu_ledger::journal::note::SigningKey;
 use gpu_ledger::journal::{
     BootId, CommitmentKey, Digest, Draft, Evidence, Figures, Moment, Recovered,
 };
@@ -319,7 +320,8 @@ pub struct Maker {
 
 /// A key that begins to sign.
 pub fn key(now_ms: u64) -> Draft {
-    let key = Arc::from("gpu-ledger/0123456789abcdef+00000000+AQ==");
+    let signing = SigningKey::from_seed("gpu-ledger/0123456789abcdef", &[7; 32]).unwrap();
+    let key = signing.public().to_string().into();
     let key = KeyChange { key, previous: None, signature: None };
     draft(now_ms, Figures::Key(Box::new(key)), Evidence::None)
 }

@@ -79,6 +79,19 @@ pub enum BundleError {
         /// The last one.
         last: u64,
     },
+    /// It was another key's to sign what is asked for.
+    #[error(
+        "at entry {size} the journal's key was {then}, which {now} has followed since: what is signed by today's key has \
+         today's entry in it; leave --checkpoint out, or give a later one"
+    )]
+    OtherKey {
+        /// The checkpoint.
+        size: u64,
+        /// The key in force there.
+        then: String,
+        /// The key that signs.
+        now: String,
+    },
     /// Entries that the tree needs are not here.
     #[error(
         "entries 1 to {last} were archived, and no archive beside the journal has them; put it back: without them no \

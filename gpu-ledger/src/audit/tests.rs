@@ -10,6 +10,7 @@ use super::bundle::{ExportAsked, ExportFrom, Exported, export};
 use super::layout::{self, CHECKPOINT, KEY, MANIFEST, MANIFEST_SIG, manifest_text};
 use super::line::{LinePrinter, Parsed};
 use super::manifest::Manifest;
+use super::verify::{Known, verify};
 use super::{Bundle, BundleError, Place};
 use crate::bill::ledger::Ledger;
 use crate::bill::period::Period;
@@ -235,6 +236,22 @@ fn a_bundle_proves_itself_and_its_bill_is_that_of_the_journal() {
     }
 }
 
+/// Makes the bundle that later versions must still verify: only where the format has a new version, beside the older ones.
+#[test]
+#[ignore = "writes tests/data/audit, which is what is tested"]
+fn write_the_golden_bundle() {
+    let folder = Folder::new();
+    let (entries, _) = filled(&folder, 11, 30);
+    let size = u64::try_from(entries.len()).unwrap();
+    let span = spans(&entries)[0];
+    let out = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/audit/v1");
+    std::fs::create_dir_all(out.parent().unwrap()).unwrap();
+    exported(&folder, &asked(span, size), &out).unwrap();
+    let verdict = verify(&out, &Known { key: Some(key().public().clone()), witness: None });
+    let page = json(&verdict).unwrap();
+    std::fs::write(out.with_file_name("v1.verdict.json"), page).unwrap();
+}
+
 #[test]
 fn the_same_checkpoint_gives_the_same_bytes_whatever_came_later_and_wherever_entries_lie() {
     let folder = Folder::new();
@@ -307,6 +324,27 @@ fn a_witness_is_shown_to_be_continued_and_another_journals_is_refused() {
         assert!(!out.exists());
     }
     assert_eq!(std::fs::read_dir(outs.path()).unwrap().count(), 2, "nothing is left behind");
+}
+
+/// Only a later checkpoint has the entry of today's key in it.
+#[test]
+fn a_checkpoint_of_before_another_key_signed_is_refused_with_what_to_give() {
+    let folder = Folder::new();
+    let (entries, model) = filled(&folder, 5, 60);
+    let now_ms = entries.last().unwrap().at.stamp.wall.ms() + 1_000;
+    let mut other = made::key(now_ms);
+    let Figures::Key(change) = &mut other.figures else { unreachable!() };
+    let old = SigningKey::from_seed("gpu-ledger/0123456789abcdef", &[8; 32]).unwrap();
+    change.key = old.public().to_string().into();
+    folder.store().append(vec![other, made::key(now_ms + 1)]).unwrap();
+    let size = model.head.seq + 1;
+    let span = Span::new(0, now_ms).unwrap();
+    let out = folder.path().join("out");
+    let error = exported(&folder, &asked(span, size), &out).unwrap_err();
+    let is_told = matches!(&error, BundleError::OtherKey { size: at, then, .. }
+        if *at == size && *then == old.public().to_string());
+    assert!(is_told && !out.exists(), "{error}");
+    exported(&folder, &asked(span, size + 1), &out).unwrap();
 }
 
 #[test]

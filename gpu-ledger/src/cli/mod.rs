@@ -234,7 +234,7 @@ fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Export(export) => export::run(export, clock),
         Command::Explain(explain) => explain.run(&clock),
         Command::Rules(rules) => rules.run(clock),
-        Command::Audit(audit) => audit.run(),
+        Command::Audit(audit) => audit.run(&clock),
         Command::Doctor(doctor) => doctor.run(arguments.nvml_library, clock),
         Command::Residency(residency) => residency.run(arguments.nvml_library, clock),
         Command::Accounting(accounting) => accounting.run(arguments.nvml_library, clock),

@@ -68,6 +68,15 @@ impl JournalPlace {
         self.file.or(self.state_dir.as_ref(), |config| config.state_dir)
     }
 
+    /// The file that checkpoints are kept in, of the journal that is configured; `None` of one that was named beside it.
+    pub(super) fn checkpoint_file(&self) -> Result<Option<PathBuf>, ConfigError> {
+        if self.state_dir.is_some() && self.file.config.is_none() {
+            return Ok(None);
+        }
+        let config = Config::read_or_default(self.file.config.as_deref())?;
+        Ok(config.audit.checkpoint_file)
+    }
+
     /// The file of prices: from the command line, else as configured; `None` where neither names one.
     pub(super) fn prices(&self, typed: Option<&PathBuf>) -> Result<Option<PathBuf>, ConfigError> {
         self.file.or(typed.map(|typed| Some(typed.clone())).as_ref(), |config| config.prices)

@@ -88,8 +88,8 @@ impl Anchors {
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
         let started = thread.spawn(move || {
             for (signed, at) in signed {
-                let log = to_syslog(&syslog, &signed, at);
-                let kept = file.as_ref().map_or(Ok(false), |file| to_file(file, &signed));
+                let log = to_syslog(&syslog, &signed.note, at);
+                let kept = file.as_ref().map_or(Ok(false), |file| to_file(file, &signed.note));
                 let mut outlets = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 outlets.syslog.reached("system log", log);
                 outlets.file.reached("file of checkpoints", kept);
@@ -124,9 +124,16 @@ impl Anchors {
     }
 }
 
+/// Sends a checkpoint that another program of ours signed to the same places; what it did not reach, and why.
+pub(crate) fn send_checkpoint(note: &str, file: Option<&Path>, at: WallUs) -> Vec<String> {
+    let to_log = to_syslog(Path::new(SYSLOG), note, at);
+    let kept = file.map_or(Ok(false), |file| to_file(file, note));
+    [to_log, kept].into_iter().filter_map(Result::err).collect()
+}
+
 /// One line, from which the note can be made again; whether there is such a log.
-fn to_syslog(path: &Path, signed: &Signed, at: WallUs) -> Result<bool, String> {
-    let line = syslog_line(signed, at);
+fn to_syslog(path: &Path, note: &str, at: WallUs) -> Result<bool, String> {
+    let line = syslog_line(note, at);
     let sent = UnixDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
         socket.send_to(line.as_bytes(), path)
@@ -139,24 +146,24 @@ fn to_syslog(path: &Path, signed: &Signed, at: WallUs) -> Result<bool, String> {
 }
 
 /// As syslog(3) writes it.
-fn syslog_line(signed: &Signed, at: WallUs) -> String {
+fn syslog_line(note: &str, at: WallUs) -> String {
     let ms = i64::try_from(at.ms()).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
     let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
     let time = time.to_zoned_datetime(zone).strftime("%b %e %H:%M:%S").to_string();
     let pid = std::process::id();
-    format!("<{PRIORITY}>{time} {IDENTIFIER}[{pid}]: {}", one_line(signed))
+    format!("<{PRIORITY}>{time} {IDENTIFIER}[{pid}]: {}", one_line(note))
 }
 
 /// The parts of the note, in its order.
-pub(super) fn one_line(signed: &Signed) -> String {
-    let part = |line: usize| signed.note.lines().nth(line).unwrap_or_default();
+pub(super) fn one_line(note: &str) -> String {
+    let part = |line: usize| note.lines().nth(line).unwrap_or_default();
     let signature = part(4).rsplit(' ').next().unwrap_or_default();
     format!("origin={} size={} root={} signature={signature}", part(0), part(1), part(2))
 }
 
 /// The note and an empty line, at the end of a file that may be another user's.
-fn to_file(path: &Path, signed: &Signed) -> Result<bool, String> {
+fn to_file(path: &Path, note: &str) -> Result<bool, String> {
     let failed = |cause: &dyn std::fmt::Display| format!("{}: {cause}", path.display());
     let flags = OFlags::WRONLY
         | OFlags::APPEND
@@ -171,7 +178,7 @@ fn to_file(path: &Path, signed: &Signed) -> Result<bool, String> {
         return Err(failed(&"it is no regular file"));
     }
     let mut file = std::fs::File::from(opened);
-    let text = format!("{}\n", signed.note);
+    let text = format!("{note}\n");
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
     written.map(|()| true).map_err(|error| failed(&error))
 }

@@ -52,6 +52,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, interval_at};
 
+pub(crate) use self::anchors::send_checkpoint;
 use self::calls::Desk;
 pub(crate) use self::client::{Client, ClientError};
 pub(crate) use self::offline::offline_status;

@@ -159,7 +159,7 @@ impl Signing {
         }
         let size = signed.checkpoint.size;
         (self.seal.size, self.seal.at) = (Some(size), Some(now.wall));
-        tracing::info!(checkpoint = %one_line(signed), "a checkpoint was signed");
+        tracing::info!(checkpoint = %one_line(&signed.note), "a checkpoint was signed");
         self.anchors.send(signed, now.wall);
     }
 

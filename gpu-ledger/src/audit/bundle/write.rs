@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
@@ -27,9 +28,9 @@ use crate::billing::{JournalFiles, users};
 use crate::journal::Digest;
 use crate::journal::canon::{self, Texts};
 use crate::journal::chain::{self, sha256};
-use crate::journal::entry::Evidence;
+use crate::journal::entry::{Evidence, Figures};
 use crate::journal::form::schema;
-use crate::journal::note::{Checkpoint, Note};
+use crate::journal::note::{Checkpoint, Note, VerifyingKey};
 use crate::journal::store::{Files, RawEntry, Tree};
 use crate::journal::tree::{Frontier, check_consistency};
 use crate::prices::PriceList;
@@ -117,7 +118,8 @@ pub fn export(
     };
     let mut writing = Writing::begin(from, asked, &selection, &mut folder, tick)?;
     writing.entries(&mut tree, &range, root)?;
-    let Written { bill, rules, now_ms } = writing.end(&mut folder)?;
+    let Written { bill, rules, now_ms, key } = writing.end(&mut folder)?;
+    refuse_other_key(key.as_deref(), from.seal.public(), asked.size)?;
 
     let checkpoint = from.seal.checkpoint(&mut tree, asked.size)?;
     folder.add(CHECKPOINT, checkpoint.as_bytes())?;
@@ -302,6 +304,17 @@ fn add_bill(report: &Report, folder: &mut Folder) -> Result<(), BundleError> {
     Ok(())
 }
 
+/// A checkpoint of before the last rotation is signed by a key that is no more.
+fn refuse_other_key(then: Option<&str>, now: &VerifyingKey, size: u64) -> Result<(), BundleError> {
+    let now = now.to_string();
+    match then {
+        Some(then) if *then != now => {
+            Err(BundleError::OtherKey { size, then: then.to_owned(), now })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The pass over the entries.
 struct Writing<'w, 't> {
     journal: &'w JournalFiles,
@@ -313,6 +326,8 @@ struct Writing<'w, 't> {
     kept_texts: ArgvFile<'w>,
     bill: BillMaker,
     rules: BTreeSet<Digest>,
+    /// The last that an entry names.
+    key: Option<Arc<str>>,
     now_ms: u64,
     printer: LinePrinter,
     texts: Texts,
@@ -326,6 +341,7 @@ struct Writing<'w, 't> {
 struct Written {
     bill: Finished,
     rules: BTreeSet<Digest>,
+    key: Option<Arc<str>>,
     now_ms: u64,
 }
 
@@ -350,6 +366,7 @@ impl<'w, 't> Writing<'w, 't> {
             kept_texts: ArgvFile::new(from.journal, folder.stream(ARGV)?),
             bill: BillMaker::new(asked.by),
             rules: BTreeSet::new(),
+            key: None,
             now_ms: 0,
             printer: LinePrinter::default(),
             texts: Texts::default(),
@@ -422,6 +439,9 @@ impl<'w, 't> Writing<'w, 't> {
             let provenance = settlement.provenance.as_ref();
             self.rules.extend(provenance.and_then(|provenance| provenance.rules));
         }
+        if let Figures::Key(change) = &entry.figures {
+            self.key = Some(Arc::clone(&change.key));
+        }
         if seq == self.selection.size {
             self.now_ms = entry.at.stamp.wall.ms();
         }
@@ -442,6 +462,7 @@ impl<'w, 't> Writing<'w, 't> {
         if !(self.tick)(self.done, self.total) {
             return Err(BundleError::Interrupted);
         }
-        Ok(Written { bill: self.bill.finish()?, rules: self.rules, now_ms: self.now_ms })
+        let Self { bill, rules, key, now_ms, .. } = self;
+        Ok(Written { bill: bill.finish()?, rules, key, now_ms })
     }
 }

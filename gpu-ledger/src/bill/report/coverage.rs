@@ -74,7 +74,33 @@ pub(super) fn told_of(
     let held = books.settlements.iter().filter(|row| row.placing().dispute.is_none());
     let held = held.filter_map(|row| row.placing().span()?.overlap(period));
     let unseen: Vec<Span> = held.filter(|span| !is_seen(*span)).collect();
-    if unseen.is_empty() { seen } else { joined([seen, unseen].concat()) }
+    few(if unseen.is_empty() { seen } else { joined([seen, unseen].concat()) })
+}
+
+/// Stretches of time that are kept of a GPU.
+const TOLD_MAX: usize = 512;
+/// What lies between two of them is passed over from here on, where there are more.
+const BETWEEN_MS: u64 = 60_000;
+
+/// As many as are kept: where there are more, what lies shortest between two of them is taken as told too. A GPU that two
+/// hosts had within that time of each other is then taken for one that both claim, and refused, never billed twice.
+fn few(mut spans: Vec<Span>) -> Vec<Span> {
+    let mut between_ms = BETWEEN_MS;
+    while spans.len() > TOLD_MAX {
+        let mut joined: Vec<Span> = Vec::new();
+        for span in spans {
+            let last = joined
+                .last_mut()
+                .filter(|last| span.from_ms().saturating_sub(last.to_ms()) <= between_ms);
+            match last.map(|last| (last.from_ms(), last)) {
+                Some((from_ms, last)) => *last = Span::new(from_ms, span.to_ms()).unwrap_or(*last),
+                None => joined.push(span),
+            }
+        }
+        spans = joined;
+        between_ms = between_ms.saturating_mul(2);
+    }
+    spans
 }
 
 /// The same time, in ascending order and each moment once.
@@ -195,4 +221,29 @@ pub(super) fn unknown(
         lines.push(UnknownLine { gpu: Some(gpu), reason: reason.to_owned(), ..of });
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(from_ms: u64, to_ms: u64) -> Span {
+        Span::new(from_ms, to_ms).unwrap()
+    }
+
+    /// Memory of a bill of many hosts must not grow with what each of them booked.
+    #[test]
+    fn more_time_is_told_of_where_there_are_too_many_stretches_and_never_less() {
+        let many: Vec<Span> = (0..10_000).map(|n| span(n * 600_000, n * 600_000 + 1_000)).collect();
+        let kept = few(many.clone());
+        assert!(kept.len() <= TOLD_MAX && !kept.is_empty(), "{}", kept.len());
+        let covers = |one: &Span| {
+            kept.iter().any(|all| all.from_ms() <= one.from_ms() && one.to_ms() <= all.to_ms())
+        };
+        assert!(many.iter().all(covers));
+        assert_eq!(few(many[..TOLD_MAX].to_vec()), many[..TOLD_MAX]);
+        // Where one host had it long after the other, they stay apart.
+        let apart = [many, vec![span(u64::MAX - 10, u64::MAX - 5)]].concat();
+        assert_eq!(few(apart).last(), Some(&span(u64::MAX - 10, u64::MAX - 5)));
+    }
 }

@@ -16,7 +16,9 @@ use crate::bill::{By, SharePolicy};
 use crate::billing::{JournalFiles, PricesAt};
 use crate::cli::place::JournalPlace;
 use crate::cli::{STATUS_UNKNOWN, Usage, print};
+use crate::clock::Clock;
 use crate::config::read_bounded;
+use crate::daemon::send_checkpoint;
 use crate::escape::escape;
 use crate::journal::note::NOTE_BYTES_MAX;
 use crate::journal::store::{Files, Signer, StateDir};
@@ -71,7 +73,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    pub(super) fn run(self) -> anyhow::Result<u8> {
+    pub(super) fn run(self, clock: &Clock) -> anyhow::Result<u8> {
         let stop = heed_signals()?;
         let dir = StateDir::at(self.place.state_dir()?);
         let zone = if self.utc {
@@ -108,6 +110,10 @@ impl Export {
         });
         bar.clear();
         let exported = exported?;
+        let kept = self.place.checkpoint_file()?;
+        for lack in send_checkpoint(&exported.checkpoint, kept.as_deref(), clock.now().wall) {
+            complain(&format!("the checkpoint did not get out of this host's reach: {lack}"));
+        }
         for digest in &exported.missing {
             complain(&format!(
                 "the rules {digest}, which settlements name, are not kept beside the journal: audit replay cannot make \

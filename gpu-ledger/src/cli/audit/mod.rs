@@ -7,6 +7,8 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
+use crate::clock::Clock;
+
 /// What a third party can check.
 #[derive(Args, Debug)]
 pub(super) struct Audit {
@@ -27,9 +29,9 @@ enum Command {
 }
 
 impl Audit {
-    pub(super) fn run(self) -> anyhow::Result<u8> {
+    pub(super) fn run(self, clock: &Clock) -> anyhow::Result<u8> {
         match self.command {
-            Command::Export(export) => export.run(),
+            Command::Export(export) => export.run(clock),
             Command::Verify(verify) => verify.run(),
             Command::Replay(replay) => replay.run(),
             Command::Prove(prove) => prove.run(),

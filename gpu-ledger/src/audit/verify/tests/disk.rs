@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::made::{Bundle, Journal, faults, fifty};
 use super::python::python;
 use crate::audit::verify::{Known, Verdict, verify};
+use crate::journal::note::VerifyingKey;
 use crate::rendering::json;
 use crate::support::skip;
 
@@ -121,4 +122,40 @@ fn what_is_no_bundle_is_told_by_what_it_is() {
         std::fs::write(cut.join(name), &bytes[..bytes.len() / 2]).unwrap();
         assert!(told(&cut).contains(&format!("{name} {half}")), "{name}");
     }
+}
+
+/// Bundles that earlier versions made: this one, and the script that each of them has, say of them what was said then.
+#[test]
+fn a_bundle_that_an_earlier_version_made_is_still_proven_in_the_same_words() {
+    let python = python();
+    if let Err(reason) = &python {
+        skip("a_bundle_that_an_earlier_version_made_is_still_proven_in_the_same_words", reason);
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/audit");
+    let mut looked_at = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let bundle = entry.unwrap().path();
+        if !bundle.is_dir() {
+            continue;
+        }
+        looked_at += 1;
+        let said = std::fs::read(bundle.with_extension("verdict.json")).unwrap();
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        let line = std::fs::read_to_string(bundle.join("key.pub")).unwrap();
+        let key: VerifyingKey = line.trim_end().parse().unwrap();
+        let verdict = verify(&bundle, &Known { key: Some(key), witness: None });
+        let now: Value = serde_json::from_str(&json(&verdict).unwrap()).unwrap();
+        assert_eq!(now, said, "{}", bundle.display());
+        assert_eq!(now["integrity"]["verdict"], "good");
+        if let Ok(python) = &python {
+            let output = Command::new(python)
+                .args(["-B".as_ref(), bundle.join("verify.py").as_os_str()])
+                .args(["--json", "--key", line.trim_end()])
+                .output()
+                .unwrap();
+            let now: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(now, said, "{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    assert!(looked_at >= 1, "no bundle is kept");
 }

@@ -1,3 +1,4 @@
+mod apart;
 mod disk;
 mod flips;
 mod forged;
