@@ -67,7 +67,7 @@ impl Audit<'_> {
         (verdict, said.status.code().unwrap())
     }
 
-    fn replayed(&self, bundle: &Path) -> (Value, Option<i32>) {
+    fn replayed(bundle: &Path) -> (Value, Option<i32>) {
         let said = audit(&["replay", bundle.to_str().unwrap(), "--json"]);
         (serde_json::from_slice(&said.stdout).unwrap(), said.status.code())
     }
@@ -114,7 +114,7 @@ fn whoever_is_billed_can_check_it_without_the_host_that_billed_it() {
     let (verdict, _) = checking.verdict(&first, &[]);
     assert_eq!(verdict["integrity"]["verdict"], "good", "{verdict}");
     assert_eq!(verdict["key"]["verdict"], "not-given", "{verdict}");
-    let (replayed, status) = checking.replayed(&first);
+    let (replayed, status) = Audit::replayed(&first);
     assert_eq!((replayed["verdict"].as_str(), status), (Some("same"), Some(0)), "{replayed}");
     let bill = read(&first.join("bill.json"));
     let accounts = bill["accounts"].as_array().unwrap();
@@ -196,10 +196,10 @@ impl Audit<'_> {
         let (verdict, _) = self.verdict(&erased, &known);
         assert_eq!(verdict["integrity"]["verdict"], "good", "{verdict}");
         assert_eq!(verdict["witness"], "consistent");
-        let (replayed, status) = self.replayed(&erased);
+        let (replayed, status) = Self::replayed(&erased);
         assert_eq!(status, Some(2), "{replayed}");
         assert!(replayed.to_string().contains("evidence-erased"), "{replayed}");
         // Those that were handed out before have it still.
-        assert_eq!(self.replayed(later).1, Some(0));
+        assert_eq!(Self::replayed(later).1, Some(0));
     }
 }
