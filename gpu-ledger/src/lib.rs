@@ -27,7 +27,7 @@
 //! | [`attribution`] | from what is stored of a process to its account | nothing; `ollama`: its manifests |
 //! | [`naming`] | names of users and containers, asked beside the join | NSS, the helper's socket; the helper: files of runtimes |
 //! | [`host`] | one watched host: order, gaps, reads that are wanted, news | nothing |
-//! | [`journal`] | entries, canonical bytes, hash chain; their store | nothing; `store`: the state directory |
+//! | [`journal`] | entries, canonical bytes, hash chain, tree, checkpoints; their store | nothing; `store`: the state directory |
 //! | [`memory`] | memory held over time: from samples to stretches of an hour | nothing |
 //! | [`prices`] | what an hour costs and since when; exact amounts | nothing |
 //! | [`bill`] | interval algebra, statements that close | nothing |
@@ -37,10 +37,11 @@
 //! | [`config`] | the configuration file, checked | that file |
 //! | [`survey`], [`doctor`], [`mode`] | one look at driver and host; the accounting mode | the driver, procfs, sysfs |
 //! | [`residency`] | curves that prove how near each number was to its moment; books nothing | `files`: a batch's folder |
-//! | [`rendering`] | columns for people, JSON for programs | nothing |
+//! | [`rendering`], `output` | columns for people, JSON for programs; files that are replaced once whole | nothing; `output`: that file |
+//! | [`likeness`] | the nearest known word to an unknown one | nothing |
 //! | `tables` | tables as Parquet | what they are written into |
 //! | [`billing`] | a bill, from its source to its reader | a journal, the clock |
-//! | [`audit`] | bundles: a bill with all that it is made of, for whoever has nothing else | a journal, the bundle's folder |
+//! | [`audit`] | bundles: a bill with all that it is made of, for whoever has nothing else; `verify` shares no arithmetic with `bill` | a journal, the bundle's folder |
 //! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`export`] | bills and settlements as other programs and people elsewhere take them | nothing |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |

@@ -85,7 +85,7 @@ enum Command {
     Release(release::Release),
     /// Remember this moment in the journal
     Mark(mark::Mark),
-    /// Check the journal, or move old entries into an archive
+    /// Prove the journal, delete texts of command lines, change the key that signs, or archive old entries
     Journal(journal::Journal),
     /// Print who held which GPU over a period, from the journal that the daemon keeps
     Bill(Box<BillCommand>),

@@ -1,5 +1,5 @@
-//! `cargo xtask bench audit`: a bundle of a million settlements exported and verified, and the bundles of many hosts
-//! as one bill.
+//! `cargo xtask bench audit`: a bundle of a million settlements exported and verified, exports of as many rows, and
+//! the bundles of many hosts as one bill.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +20,10 @@ const EXPORT_S_MAX: u64 = 60;
 const VERIFY_S_MAX: u64 = 20;
 /// And so much memory.
 const PEAK_MIB_MAX: u64 = 128;
+/// Exports of rows, which pass in bounded memory.
+const ROW_FORMS: [&str; 3] = ["csv", "jsonl", "parquet"];
+/// Beside an export of so many rows, one of this part of them.
+const PART: u32 = 10;
 /// The peak of a process is the last that is read of it before it ends: a few of its pages later at most.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -54,6 +58,8 @@ struct Measured {
     export: Took,
     verify: Took,
     bundle_bytes: u64,
+    /// Exports of rows by their form: of a part of the settlements, and of all of them.
+    rows: Vec<(&'static str, Took, Took)>,
     /// A bill of one host's bundle alone.
     one: Took,
     merged: Took,
@@ -69,15 +75,25 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let load_before = events::load_average()?;
     complain(&format!("exporting {} settlements", grouped(options.settlements.into())));
     let bundle = folder.path().join("bundle");
-    let export = exported(&agent, &load, folder.path(), (options.settlements, 0), &bundle)?;
+    let journal = filled(&load, folder.path(), (options.settlements, 0))?;
+    let export = exported(&agent, &journal, &bundle)?;
+    let of_all = rows(&agent, &journal)?;
+    emptied(&journal)?;
     let verify = timed(&agent, &["audit", "verify", text(&bundle)?])?;
     let bundle_bytes = bytes_of(&bundle)?;
     std::fs::remove_dir_all(&bundle).context("cannot remove the bundle")?;
+    let journal = filled(&load, folder.path(), (options.settlements.div_ceil(PART), 0))?;
+    let of_part = rows(&agent, &journal)?;
+    emptied(&journal)?;
+    let rows = ROW_FORMS.iter().zip(of_part).zip(of_all);
+    let rows = rows.map(|((form, part), all)| (*form, part, all)).collect();
     let mut bundles = Vec::new();
     for host in 1..=options.hosts {
         complain(&format!("bundle {host} of {}", options.hosts));
         let bundle = folder.path().join(format!("bundle-{host}"));
-        exported(&agent, &load, folder.path(), (options.of_host, host), &bundle)?;
+        let journal = filled(&load, folder.path(), (options.of_host, host))?;
+        exported(&agent, &journal, &bundle)?;
+        emptied(&journal)?;
         bundles.push(bundle);
     }
     complain("billing them");
@@ -86,7 +102,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let one = timed(&agent, &[&bill[..], &[text(first)?]].concat())?;
     let paths = bundles.iter().map(|path| text(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let merged = timed(&agent, &[&bill[..], &paths].concat())?;
-    let measured = Measured { export, verify, bundle_bytes, one, merged };
+    let measured = Measured { export, verify, bundle_bytes, rows, one, merged };
     let report = render(options, &measured, &load_before)?;
     say(&report);
     let output = options.output.clone().unwrap_or_else(events::default_output);
@@ -99,21 +115,30 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is no text")
 }
 
-/// Fills a journal of a host, exports all of it, and removes it.
-fn exported(
-    agent: &Path,
-    load: &Path,
-    folder: &Path,
-    (settlements, host): (u32, u32),
-    bundle: &Path,
-) -> anyhow::Result<Took> {
-    let state = folder.join("state");
-    one(load, &["fill", text(&state)?, &settlements.to_string(), "100", &host.to_string()])?;
+/// Fills a journal of a host.
+fn filled(load: &Path, folder: &Path, (settlements, host): (u32, u32)) -> anyhow::Result<PathBuf> {
+    let journal = folder.join("state");
+    one(load, &["fill", text(&journal)?, &settlements.to_string(), "100", &host.to_string()])?;
+    Ok(journal)
+}
+
+fn emptied(journal: &Path) -> anyhow::Result<()> {
+    std::fs::remove_dir_all(journal).context("cannot remove the journal")
+}
+
+/// A bundle of all of a journal.
+fn exported(agent: &Path, journal: &Path, bundle: &Path) -> anyhow::Result<Took> {
     let words =
-        ["audit", "export", "--utc", "--period", "all", "--state-dir", text(&state)?, "--out"];
-    let took = timed(agent, &[&words[..], &[text(bundle)?]].concat())?;
-    std::fs::remove_dir_all(&state).context("cannot remove the journal")?;
-    Ok(took)
+        ["audit", "export", "--utc", "--period", "all", "--state-dir", text(journal)?, "--out"];
+    timed(agent, &[&words[..], &[text(bundle)?]].concat())
+}
+
+/// All of a journal as rows, in each form.
+fn rows(agent: &Path, journal: &Path) -> anyhow::Result<Vec<Took>> {
+    let file = journal.join("export");
+    let words = ["export", "--utc", "--period", "all", "--state-dir", text(journal)?];
+    let words = [&words[..], &["--output", text(&file)?, "--format"]].concat();
+    ROW_FORMS.iter().map(|form| timed(agent, &[&words[..], &[*form]].concat())).collect()
 }
 
 /// Runs the product. What is not known of a made journal is no failure.
@@ -155,7 +180,7 @@ fn render(options: &Options, measured: &Measured, load_before: &str) -> anyhow::
         let verdict = if aim.is_empty() { String::new() } else { met(is_met) };
         rows.push(vec![what.to_owned(), measured, aim.to_owned(), verdict]);
     };
-    let Measured { export, verify, bundle_bytes, one, merged } = measured;
+    let Measured { export, verify, bundle_bytes, rows: exports, one, merged } = measured;
     let within = |took: &Took, most_s: u64| took.ns <= most_s * NS_PER_S;
     let small = |took: &Took| took.peak_kib < PEAK_MIB_MAX * KIB_PER_MIB;
     row("export", s(*export), "≤ 60 s", within(export, EXPORT_S_MAX));
@@ -163,6 +188,12 @@ fn render(options: &Options, measured: &Measured, load_before: &str) -> anyhow::
     row("verify", s(*verify), "≤ 20 s", within(verify, VERIFY_S_MAX));
     row("memory at the peak, verify", mib(*verify), "< 128 MiB", small(verify));
     row("bundle", format!("{} MiB", decimal(*bundle_bytes, MIB, 1)), "", true);
+    for (form, part, all) in exports {
+        row(&format!("export --format {form}"), s(*all), "", true);
+        row(&format!("memory at the peak, {form}"), mib(*all), "< 128 MiB", small(all));
+        let growth = all.peak_kib.saturating_mul(1_000) / part.peak_kib.max(1);
+        row(&format!("that / that of one in {PART} rows"), decimal(growth, 1_000, 2), "", true);
+    }
     row("a bill of one host's bundle, verified first", s(*one), "", true);
     row("memory at the peak of that", mib(*one), "", true);
     row("a bill of all hosts' bundles, each verified first", s(*merged), "", true);
@@ -193,5 +224,6 @@ fn section(report: &str) -> String {
 const EXPLANATION: &str = "\
 Every figure is of one run of the release build, from its start to its end, files in the page cache. Export writes the \
 entries as text and as a table, proves each, makes the bill in every form and signs; verify is that of the binary. \
+The exports by form are of the same journal, a row a settlement. \
 Every host has a journal and eight GPUs of its own; a bill of bundles verifies each before it reads it, so that \
 its time is mostly that. The peak is the last `VmHWM` that was read of the process, every 5 ms.\n";
