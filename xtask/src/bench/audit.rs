@@ -1,5 +1,4 @@
-//! `cargo xtask bench audit`: a bundle of a million settlements exported and verified, exports of as many rows, and
-//! the bundles of many hosts as one bill.
+//! `cargo xtask bench audit`: a bundle of a million settlements exported and verified, and exports of as many rows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,14 +11,14 @@ use super::text::{complain, decimal, say, table};
 use super::{build, events, page, procfs};
 use crate::number::grouped;
 
-const NS_PER_S: u64 = 1_000_000_000;
+pub(super) const NS_PER_S: u64 = 1_000_000_000;
 const KIB_PER_MIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Exports and proofs of a million settlements take at most so long.
 const EXPORT_S_MAX: u64 = 60;
 const VERIFY_S_MAX: u64 = 20;
 /// And so much memory.
-const PEAK_MIB_MAX: u64 = 128;
+pub(super) const PEAK_MIB_MAX: u64 = 128;
 /// Exports of rows, which pass in bounded memory.
 const ROW_FORMS: [&str; 3] = ["csv", "jsonl", "parquet"];
 /// Beside an export of so many rows, one of this part of them.
@@ -32,12 +31,6 @@ pub(crate) struct Options {
     /// Settlements in the bundle that is exported and verified
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     settlements: u32,
-    /// Bundles of the merged bill, each of a host and a journal of its own
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    hosts: u32,
-    /// Settlements of each
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
-    of_host: u32,
     /// Where journals and bundles are made, and removed again
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -48,9 +41,9 @@ pub(crate) struct Options {
 
 /// What one run of the product took.
 #[derive(Clone, Copy)]
-struct Took {
-    ns: u64,
-    peak_kib: u64,
+pub(super) struct Took {
+    pub(super) ns: u64,
+    pub(super) peak_kib: u64,
 }
 
 /// What was measured.
@@ -60,18 +53,11 @@ struct Measured {
     bundle_bytes: u64,
     /// Exports of rows by their form: of a part of the settlements, and of all of them.
     rows: Vec<(&'static str, Took, Took)>,
-    /// A bill of one host's bundle alone.
-    one: Took,
-    merged: Took,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let (agent, load) = (build::agent()?, build::journal_load()?);
-    let folder = match &options.directory {
-        Some(directory) => tempfile::tempdir_in(directory),
-        None => tempfile::tempdir(),
-    };
-    let folder = folder.context("cannot make a folder for journals and bundles")?;
+    let folder = folder(options.directory.as_ref())?;
     let load_before = events::load_average()?;
     complain(&format!("exporting {} settlements", grouped(options.settlements.into())));
     let bundle = folder.path().join("bundle");
@@ -87,47 +73,45 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     emptied(&journal)?;
     let rows = ROW_FORMS.iter().zip(of_part).zip(of_all);
     let rows = rows.map(|((form, part), all)| (*form, part, all)).collect();
-    let mut bundles = Vec::new();
-    for host in 1..=options.hosts {
-        complain(&format!("bundle {host} of {}", options.hosts));
-        let bundle = folder.path().join(format!("bundle-{host}"));
-        let journal = filled(&load, folder.path(), (options.of_host, host))?;
-        exported(&agent, &journal, &bundle)?;
-        emptied(&journal)?;
-        bundles.push(bundle);
-    }
-    complain("billing them");
-    let first = bundles.first().context("no bundles")?;
-    let bill = ["bill", "--utc", "--format", "json", "--from"];
-    let one = timed(&agent, &[&bill[..], &[text(first)?]].concat())?;
-    let paths = bundles.iter().map(|path| text(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let merged = timed(&agent, &[&bill[..], &paths].concat())?;
-    let measured = Measured { export, verify, bundle_bytes, rows, one, merged };
+    let measured = Measured { export, verify, bundle_bytes, rows };
     let report = render(options, &measured, &load_before)?;
     say(&report);
     let output = options.output.clone().unwrap_or_else(events::default_output);
-    page::write(&output, "audit", &section(&report))?;
+    page::write(&output, "audit", &section("Audit bundles", &report, EXPLANATION))?;
     say(&format!("written to {}", output.display()));
     Ok(())
 }
 
-fn text(path: &Path) -> anyhow::Result<&str> {
+/// Where journals and bundles are made, and removed again.
+pub(super) fn folder(directory: Option<&PathBuf>) -> anyhow::Result<tempfile::TempDir> {
+    let folder = match directory {
+        Some(directory) => tempfile::tempdir_in(directory),
+        None => tempfile::tempdir(),
+    };
+    folder.context("cannot make a folder for journals and bundles")
+}
+
+pub(super) fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is no text")
 }
 
 /// Fills a journal of a host.
-fn filled(load: &Path, folder: &Path, (settlements, host): (u32, u32)) -> anyhow::Result<PathBuf> {
+pub(super) fn filled(
+    load: &Path,
+    folder: &Path,
+    (settlements, host): (u32, u32),
+) -> anyhow::Result<PathBuf> {
     let journal = folder.join("state");
     one(load, &["fill", text(&journal)?, &settlements.to_string(), "100", &host.to_string()])?;
     Ok(journal)
 }
 
-fn emptied(journal: &Path) -> anyhow::Result<()> {
+pub(super) fn emptied(journal: &Path) -> anyhow::Result<()> {
     std::fs::remove_dir_all(journal).context("cannot remove the journal")
 }
 
 /// A bundle of all of a journal.
-fn exported(agent: &Path, journal: &Path, bundle: &Path) -> anyhow::Result<Took> {
+pub(super) fn exported(agent: &Path, journal: &Path, bundle: &Path) -> anyhow::Result<Took> {
     let words =
         ["audit", "export", "--utc", "--period", "all", "--state-dir", text(journal)?, "--out"];
     timed(agent, &[&words[..], &[text(bundle)?]].concat())
@@ -142,7 +126,7 @@ fn rows(agent: &Path, journal: &Path) -> anyhow::Result<Vec<Took>> {
 }
 
 /// Runs the product. What is not known of a made journal is no failure.
-fn timed(agent: &Path, words: &[&str]) -> anyhow::Result<Took> {
+pub(super) fn timed(agent: &Path, words: &[&str]) -> anyhow::Result<Took> {
     let began = Instant::now();
     let child = Command::new(agent).args(words).stdout(Stdio::null()).spawn();
     let mut child = child.with_context(|| format!("cannot start {}", agent.display()))?;
@@ -172,58 +156,55 @@ fn bytes_of(folder: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
+pub(super) fn seconds(took: Took) -> String {
+    format!("{} s", decimal(took.ns, NS_PER_S, 2))
+}
+
+pub(super) fn mib(took: Took) -> String {
+    format!("{} MiB", decimal(took.peak_kib, KIB_PER_MIB, 1))
+}
+
+/// Whether it took no more memory than it may.
+pub(super) const fn small(took: Took) -> bool {
+    took.peak_kib < PEAK_MIB_MAX * KIB_PER_MIB
+}
+
 fn render(options: &Options, measured: &Measured, load_before: &str) -> anyhow::Result<String> {
-    let s = |took: Took| format!("{} s", decimal(took.ns, NS_PER_S, 2));
-    let mib = |took: Took| format!("{} MiB", decimal(took.peak_kib, KIB_PER_MIB, 1));
     let mut rows = vec![["", "measured", "aim", ""].map(str::to_owned).to_vec()];
     let mut row = |what: &str, measured: String, aim: &str, is_met: bool| {
         let verdict = if aim.is_empty() { String::new() } else { met(is_met) };
         rows.push(vec![what.to_owned(), measured, aim.to_owned(), verdict]);
     };
-    let Measured { export, verify, bundle_bytes, rows: exports, one, merged } = measured;
+    let Measured { export, verify, bundle_bytes, rows: exports } = measured;
     let within = |took: &Took, most_s: u64| took.ns <= most_s * NS_PER_S;
-    let small = |took: &Took| took.peak_kib < PEAK_MIB_MAX * KIB_PER_MIB;
-    row("export", s(*export), "≤ 60 s", within(export, EXPORT_S_MAX));
-    row("memory at the peak, export", mib(*export), "< 128 MiB", small(export));
-    row("verify", s(*verify), "≤ 20 s", within(verify, VERIFY_S_MAX));
-    row("memory at the peak, verify", mib(*verify), "< 128 MiB", small(verify));
+    row("export", seconds(*export), "≤ 60 s", within(export, EXPORT_S_MAX));
+    row("memory at the peak, export", mib(*export), "< 128 MiB", small(*export));
+    row("verify", seconds(*verify), "≤ 20 s", within(verify, VERIFY_S_MAX));
+    row("memory at the peak, verify", mib(*verify), "< 128 MiB", small(*verify));
     row("bundle", format!("{} MiB", decimal(*bundle_bytes, MIB, 1)), "", true);
     for (form, part, all) in exports {
-        row(&format!("export --format {form}"), s(*all), "", true);
-        row(&format!("memory at the peak, {form}"), mib(*all), "< 128 MiB", small(all));
+        row(&format!("export --format {form}"), seconds(*all), "", true);
+        row(&format!("memory at the peak, {form}"), mib(*all), "< 128 MiB", small(*all));
         let growth = all.peak_kib.saturating_mul(1_000) / part.peak_kib.max(1);
         row(&format!("that / that of one in {PART} rows"), decimal(growth, 1_000, 2), "", true);
     }
-    row("a bill of one host's bundle, verified first", s(*one), "", true);
-    row("memory at the peak of that", mib(*one), "", true);
-    row("a bill of all hosts' bundles, each verified first", s(*merged), "", true);
-    row("memory at the peak of that", mib(*merged), "< 128 MiB", small(merged));
-    let alone = one.ns.max(1).saturating_mul(u64::from(options.hosts));
-    let ratio = merged.ns.saturating_mul(1_000) / alone;
-    row("time of all / as often that of one", decimal(ratio, 1_000, 2), "", true);
-    let memory = merged.peak_kib.saturating_mul(1_000) / one.peak_kib.max(1);
-    row("memory of all / that of one", decimal(memory, 1_000, 2), "", true);
     let mut lines = events::surroundings_without_peers()?;
     lines.push(format!("load average before {load_before}, after {}", events::load_average()?));
     lines.push(format!(
-        "a bundle of {} settlements over 365 days; {} bundles of {} each",
-        grouped(options.settlements.into()),
-        options.hosts,
-        grouped(options.of_host.into())
+        "a bundle of {} settlements over 365 days",
+        grouped(options.settlements.into())
     ));
     Ok(format!("{}\n\n{}", lines.join("\n"), table(&rows)))
 }
 
-fn section(report: &str) -> String {
+pub(super) fn section(title: &str, report: &str, explanation: &str) -> String {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     format!(
-        "## Audit bundles\n\nMade by\n\n```sh\ncargo xtask {arguments}\n```\n\n```text\n{report}```\n\n{EXPLANATION}"
+        "## {title}\n\nMade by\n\n```sh\ncargo xtask {arguments}\n```\n\n```text\n{report}```\n\n{explanation}"
     )
 }
 
 const EXPLANATION: &str = "\
 Every figure is of one run of the release build, from its start to its end, files in the page cache. Export writes the \
 entries as text and as a table, proves each, makes the bill in every form and signs; verify is that of the binary. \
-The exports by form are of the same journal, a row a settlement. \
-Every host has a journal and eight GPUs of its own; a bill of bundles verifies each before it reads it, so that \
-its time is mostly that. The peak is the last `VmHWM` that was read of the process, every 5 ms.\n";
+The exports by form are of the same journal, a row a settlement. The peak is the last `VmHWM` that was read of the process, every 5 ms.\n";

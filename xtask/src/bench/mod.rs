@@ -13,6 +13,7 @@ mod build;
 mod daemon;
 mod events;
 mod guard;
+mod hosts;
 mod journal;
 mod measure;
 mod page;
@@ -38,11 +39,13 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// A bundle of a million settlements exported and verified, and two hundred hosts' bundles as one bill
+    /// A bundle of a million settlements exported and verified, and exports of as many rows
     Audit(audit::Options),
     /// The tracer's cost on what it traces, and its CPU, memory and misses beside execsnoop,
     /// bpftrace and forkstat (needs root)
     Events(events::Options),
+    /// Two hundred hosts' bundles as one bill
+    Hosts(hosts::Options),
     /// A journal of a million settlements: how fast it is written, opened and read
     Journal(journal::Options),
     /// The residency recorder: the acceptance run idle and on a busy machine, its CPU beside a loop that sleeps
@@ -56,6 +59,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     match &options.benchmark {
         Benchmark::Audit(options) => audit::run(options),
         Benchmark::Events(options) => events::run(options),
+        Benchmark::Hosts(options) => hosts::run(options),
         Benchmark::Journal(options) => journal::run(options),
         Benchmark::Residency(options) => residency::run(options),
         Benchmark::Rules(options) => rules::run(options),
