@@ -22,6 +22,9 @@ use tempfile::TempDir;
 
 // The attributes say to the lints what cargo already knows.
 #[cfg(test)]
+#[path = "bill/browser.rs"]
+mod browser;
+
 #[path = "bill/closed.rs"]
 mod closed;
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The page that a bill is exported as, in a real browser: as people see it, and as a stranger's name would like it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use gpu_ledger::journal::store::{StateDir, Store};
 
+use super::browser::Browser;
 use super::skip::skip;
 use super::{HOUR_MS, Host};
 
@@ -14,57 +14,20 @@ const ELSEWHERE: &str = "pwned.invalid";
 const HOSTILE: &str = "</title></style></svg><script>document.title='pwned'</script><img src=http://pwned.invalid/x \
                        onerror=document.title='pwned'>";
 
-/// A browser that keeps nothing and shows nothing; `None` where there is none.
-struct Browser {
-    program: PathBuf,
-    folder: tempfile::TempDir,
-}
-
-/// What it said.
-struct Seen {
-    output: Output,
-    /// Every address that was asked for.
-    net_log: String,
-}
-
-impl Browser {
-    fn found() -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
-        let program = found.into_iter().find(|program| program.is_file())?;
-        Some(Self { program, folder: tempfile::tempdir().unwrap() })
+/// A host with two spans that overlap, many that are shorter than a column, and names that would be more than names.
+fn hostile() -> Host {
+    let host = Host::made(true, "gpuhost", 1_000, HOSTILE);
+    let mut drafts =
+        vec![host.settlement(10, 2 * HOUR_MS + HOUR_MS / 2, HOUR_MS, Some("train.py"))];
+    for job in 0..60_u32 {
+        let ago_ms = 2 * HOUR_MS - u64::from(job) * 60_000;
+        drafts.push(host.settlement(100 + job, ago_ms, 7_000, Some("xtts")));
     }
-
-    fn look(&self, page: &Path, words: &[&str]) -> Seen {
-        let net_log = self.folder.path().join("net.json");
-        let output = Command::new(&self.program)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--hide-scrollbars",
-            ])
-            .args(["--disable-extensions", "--disable-sync", "--disable-background-networking"])
-            .args(["--enable-logging=stderr", "--window-size=1280,2600"])
-            .arg(format!("--user-data-dir={}", self.folder.path().join("profile").display()))
-            .arg(format!("--log-net-log={}", net_log.display()))
-            .args(words)
-            .arg(format!("file://{}", page.display()))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        Seen { output, net_log: std::fs::read_to_string(net_log).unwrap() }
-    }
-}
-
-impl Seen {
-    /// What the page complained about on its console.
-    fn complaints(&self) -> Vec<String> {
-        let said = String::from_utf8_lossy(&self.output.stderr).into_owned();
-        said.lines().filter(|line| line.contains("CONSOLE")).map(ToOwned::to_owned).collect()
-    }
+    drafts.push(host.mark());
+    let (mut store, _) = Store::open(&StateDir::at(host.folder.path())).unwrap();
+    store.append(drafts).unwrap();
+    drop(store);
+    host
 }
 
 fn exported(host: &Host, folder: &Path) -> PathBuf {
@@ -83,18 +46,7 @@ fn the_page_is_the_same_to_a_browser_light_and_dark_and_no_name_in_it_is_more_th
         skip("the page in a browser", "there is no chromium; apt-get install chromium");
         return;
     };
-    let host = Host::made(true, "gpuhost", 1_000, HOSTILE);
-    // Two that overlap, and many that are shorter than a column.
-    let mut drafts =
-        vec![host.settlement(10, 2 * HOUR_MS + HOUR_MS / 2, HOUR_MS, Some("train.py"))];
-    for job in 0..60_u32 {
-        let ago_ms = 2 * HOUR_MS - u64::from(job) * 60_000;
-        drafts.push(host.settlement(100 + job, ago_ms, 7_000, Some("xtts")));
-    }
-    drafts.push(host.mark());
-    let (mut store, _) = Store::open(&StateDir::at(host.folder.path())).unwrap();
-    store.append(drafts).unwrap();
-    drop(store);
+    let host = hostile();
     // Kept, for whoever wants to look.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("export-html");
     std::fs::create_dir_all(&folder).unwrap();
@@ -139,4 +91,48 @@ fn the_page_is_the_same_to_a_browser_light_and_dark_and_no_name_in_it_is_more_th
     let dom = String::from_utf8(seen.output.stdout.clone()).unwrap();
     assert!(dom.contains("<title>pwned") && dom.contains("<img"), "{dom}");
     assert!(seen.net_log.contains(ELSEWHERE) && !seen.complaints().is_empty());
+}
+
+#[test]
+fn everything_that_opens_or_scrolls_is_reached_and_worked_by_keys_alone() {
+    let Some(browser) = Browser::found() else {
+        skip("the page by keyboard", "there is no chromium; apt-get install chromium");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut tab = browser.opened(&exported(&hostile(), folder.path()));
+    // What a key must reach: by its number among its kind.
+    const STOPS: &str = "[...document.querySelectorAll('a[href], summary, .scroll')]";
+    let said = |tab: &mut super::browser::Tab, what: &str| tab.evaluated(what);
+    let all = said(&mut tab, &format!("{STOPS}.filter(e => e.checkVisibility()).length"));
+    let all = all.as_u64().unwrap();
+    assert!(all > 8, "{all}");
+    tab.press("Tab", 9);
+    assert_eq!(said(&mut tab, "document.activeElement.className"), "skip");
+    let mut reached = vec![0];
+    let mut opened = 0;
+    // Whatever opens on the way brings more stops; the way ends where the page does.
+    for _ in 0..1_000 {
+        if said(&mut tab, "document.activeElement.tagName") == "SUMMARY" {
+            tab.press("Enter", 13);
+            assert_eq!(said(&mut tab, "document.activeElement.parentElement.open"), true);
+            opened += 1;
+        }
+        tab.press("Tab", 9);
+        let stop = said(&mut tab, &format!("{STOPS}.indexOf(document.activeElement)"));
+        let Some(stop) = stop.as_u64() else { break };
+        reached.push(stop);
+    }
+    let visible = said(
+        &mut tab,
+        &format!("{STOPS}.map((e, i) => e.checkVisibility() ? i : -1).filter(i => i >= 0)"),
+    );
+    let visible: Vec<u64> =
+        visible.as_array().unwrap().iter().filter_map(serde_json::Value::as_u64).collect();
+    assert_eq!(reached, visible, "in the order of the page, each once");
+    assert_eq!(opened, said(&mut tab, "document.querySelectorAll('details[open]').length"));
+    assert!(opened > 3, "{opened}");
+    // What has the focus is seen to have it.
+    tab.press("Tab", 9);
+    assert_ne!(said(&mut tab, "getComputedStyle(document.activeElement).outlineStyle"), "none");
 }
