@@ -45,6 +45,9 @@ pub(super) fn look(dir: &StateDir, closed: &str, hash: &str) -> Result<Box<Close
     if through.is_none_or(|entry| entry.hash.to_string() != hash) {
         return Err("it is of another journal than this daemon's".to_owned());
     }
+    if journal.root_at(closed.through).root() != Some(closed.tree) {
+        return Err("the root of the tree that it names is not that of its entries".to_owned());
+    }
     let files = Files::of_reader(dir).map_err(|error| error.to_string())?;
     let digests = closed.documents.iter().map(|(_, digest)| *digest).chain(closed.prices);
     for digest in digests {

@@ -191,10 +191,18 @@ impl<'a> Checking<'a> {
         self.end = end;
         let mut expected = segments.iter().filter(|segment| segment.last > base);
         let mut tree = self.tree(base);
+        let closings = self.closings();
         let read = database.raw((base.saturating_add(1), u64::MAX), &mut |kept| {
             let entry = self.end.follow(kept).map_err(|error| database.broken(&error))?;
             self.entry(&entry);
             tree.growth.add(kept.leaf()?);
+            for (closing, root) in closings.get(&entry.seq).into_iter().flatten() {
+                if tree.growth.head().is_some_and(|(_, here)| here.to_string() != *root) {
+                    let what =
+                        "it closes a period with another root of the tree than its entries have";
+                    self.fault(Some(*closing), what);
+                }
+            }
             let named = self.told(Some(entry.seq), database.named(&entry)).flatten();
             growing.add(&entry, named.as_ref());
             if let Some(mut segment) = growing.fill(&self.end) {
@@ -228,6 +236,31 @@ impl<'a> Checking<'a> {
         };
         let left = frontier_of(&kept, base / SEGMENT_ENTRIES);
         Deriving { growth: Growth::new(left, Frontier::starting_at(base)), kept }
+    }
+
+    /// Closed periods by the last entry that their bills are made of: each with its own entry, and the root it says.
+    fn closings(&mut self) -> BTreeMap<u64, Vec<(u64, String)>> {
+        let database = self.database;
+        let mut closings: BTreeMap<u64, Vec<(u64, String)>> = BTreeMap::new();
+        if !has_subtrees(database).unwrap_or(true) {
+            return closings;
+        }
+        let read = database.connection.prepare("SELECT through, seq, tree FROM closed").and_then(
+            |mut statement| {
+                let rows = statement.query_map([], |row| {
+                    Ok((row.get::<_, u64>(0)?, row.get::<_, u64>(1)?, row.get::<_, String>(2)?))
+                })?;
+                rows.collect::<rusqlite::Result<Vec<_>>>()
+            },
+        );
+        let read = read.map_err(|cause| database.fail(cause));
+        for (through, closing, root) in self.told(None, read).unwrap_or_default() {
+            if through >= closing {
+                self.fault(Some(closing), "it closes a period over entries that come after it");
+            }
+            closings.entry(through).or_default().push((closing, root));
+        }
+        closings
     }
 
     fn run(&mut self, tree: &mut Deriving, last: u64) {

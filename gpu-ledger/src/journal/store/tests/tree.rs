@@ -5,10 +5,12 @@ use super::{Folder, archiving, filled, settlement};
 use crate::billing::JournalFiles;
 use crate::journal::Digest;
 use crate::journal::chain::Recovered;
+use crate::journal::entry::{ClosedPeriod, Draft, Evidence, Figures};
 use crate::journal::store::{
     Reader, Store, StoreError, archive, check, check_archives, check_file,
 };
 use crate::journal::tree::{Frontier, TreeError, check_consistency, check_inclusion};
+use crate::unit::WallUs;
 
 /// The leaves of all entries that are in a folder.
 fn leaves(folder: &Folder) -> Vec<Digest> {
@@ -225,4 +227,43 @@ fn an_archive_that_says_another_tree_than_the_journal_is_found() {
     let report = &check_archives(&folder.dir()).unwrap().archives[0].report;
     let told = "another tree than what follows it says";
     assert!(report.faults.iter().any(|fault| fault.what.contains(told)), "{:?}", report.faults);
+}
+
+#[test]
+fn a_period_that_was_closed_with_another_root_than_its_entries_have_is_found() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    store.append((1..=40).map(|pid| settlement(pid, None)).collect()).unwrap();
+    let all = leaves(&folder);
+    let closed = |through: usize, tree| {
+        let at = settlement(90, None).at;
+        let period = ClosedPeriod {
+            name: "2023-10".into(),
+            from: WallUs(0),
+            to: WallUs(1),
+            zone: "UTC".into(),
+            through: u64::try_from(through).unwrap(),
+            tree,
+            by: "account".into(),
+            share: "none".into(),
+            prices: None,
+            documents: Vec::new(),
+            version: "0.1.0".into(),
+        };
+        let figures = Figures::Closed(Box::new(period));
+        Draft { at, figures, evidence: Evidence::None, argv: None }
+    };
+    let root = |count: usize| naive(&all[..count]).root().unwrap();
+    store.append(vec![closed(40, root(40)), closed(7, root(7))]).unwrap();
+    let faults = |report: &crate::journal::store::CheckReport| -> Vec<_> {
+        report.faults.iter().map(|fault| (fault.seq, fault.what.clone())).collect()
+    };
+    let found = faults(&check(&folder.dir()).unwrap());
+    assert!(found.is_empty(), "{found:?}");
+    store.append(vec![closed(7, root(8)), closed(50, root(40))]).unwrap();
+    let found = faults(&check(&folder.dir()).unwrap());
+    let other = "it closes a period with another root of the tree than its entries have";
+    let later = "it closes a period over entries that come after it";
+    // What is told first is what is seen before any entry.
+    assert_eq!(found, [(Some(44), later.to_owned()), (Some(43), other.to_owned())]);
 }
