@@ -24,7 +24,7 @@ use tempfile::TempDir;
 #[cfg(test)]
 #[path = "bill/browser.rs"]
 mod browser;
-
+#[cfg(test)]
 #[path = "bill/closed.rs"]
 mod closed;
 #[cfg(test)]

@@ -87,11 +87,11 @@ impl Browser {
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut tab = Tab { child, to, from: BufReader::new(from), session: Value::Null, calls: 0 };
         let url = format!("file://{}", page.display());
-        let made = tab.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let made = tab.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let words = json!({ "targetId": made["targetId"], "flatten": true });
-        tab.session = tab.call("Target.attachToTarget", words)["sessionId"].clone();
-        tab.call("Page.enable", json!({}));
-        tab.call("Page.navigate", json!({ "url": url }));
+        tab.session = tab.call("Target.attachToTarget", &words)["sessionId"].clone();
+        tab.call("Page.enable", &json!({}));
+        tab.call("Page.navigate", &json!({ "url": url }));
         while tab.message()["method"] != "Page.loadEventFired" {}
         tab
     }
@@ -101,7 +101,7 @@ impl Tab {
     /// What an expression is worth on the page.
     pub(super) fn evaluated(&mut self, expression: &str) -> Value {
         let words = json!({ "expression": expression, "returnByValue": true });
-        let said = self.call("Runtime.evaluate", words);
+        let said = self.call("Runtime.evaluate", &words);
         assert!(said["exceptionDetails"].is_null(), "{expression}: {said}");
         said["result"]["value"].clone()
     }
@@ -114,11 +114,11 @@ impl Tab {
             let words = json!({
                 "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
             });
-            self.call("Input.dispatchKeyEvent", words);
+            self.call("Input.dispatchKeyEvent", &words);
         }
     }
 
-    fn call(&mut self, method: &str, words: Value) -> Value {
+    fn call(&mut self, method: &str, words: &Value) -> Value {
         self.calls += 1;
         let mut message = json!({ "id": self.calls, "method": method, "params": words });
         if !self.session.is_null() {

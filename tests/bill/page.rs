@@ -14,6 +14,9 @@ const ELSEWHERE: &str = "pwned.invalid";
 const HOSTILE: &str = "</title></style></svg><script>document.title='pwned'</script><img src=http://pwned.invalid/x \
                        onerror=document.title='pwned'>";
 
+/// What a key must reach, as the page's own list.
+const STOPS: &str = "[...document.querySelectorAll('a[href], summary, .scroll')]";
+
 /// A host with two spans that overlap, many that are shorter than a column, and names that would be more than names.
 fn hostile() -> Host {
     let host = Host::made(true, "gpuhost", 1_000, HOSTILE);
@@ -101,8 +104,6 @@ fn everything_that_opens_or_scrolls_is_reached_and_worked_by_keys_alone() {
     };
     let folder = tempfile::tempdir().unwrap();
     let mut tab = browser.opened(&exported(&hostile(), folder.path()));
-    // What a key must reach: by its number among its kind.
-    const STOPS: &str = "[...document.querySelectorAll('a[href], summary, .scroll')]";
     let said = |tab: &mut super::browser::Tab, what: &str| tab.evaluated(what);
     let all = said(&mut tab, &format!("{STOPS}.filter(e => e.checkVisibility()).length"));
     let all = all.as_u64().unwrap();
