@@ -169,8 +169,8 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// The report is whole: a file takes its place.
     pub(crate) fn finish(mut self) -> Result<(), OutputError> {
-        let written = io::Write::flush(&mut self);
-        let placed = written.and_then(|()| match &self.output {
+        let flushed = if self.is_gone { Ok(()) } else { self.to.flush() };
+        let placed = pipe_closed_is_fine(flushed).and_then(|()| match &self.output {
             Output::Beside { path, draft } => {
                 File::open(draft)?.sync_all()?;
                 std::fs::rename(draft, path)
@@ -186,7 +186,9 @@ impl Pieces {
                 self.is_gone = true;
                 Ok(instead)
             }
-            other => other,
+            // Whoever writes rows into this knows no file to name.
+            Err(error) => Err(io::Error::new(error.kind(), self.output.failed(error))),
+            Ok(written) => Ok(written),
         }
     }
 }
@@ -323,7 +325,12 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         let mut full = Output::open(Some("/dev/full".into()), false).unwrap().begin().unwrap();
         full.write_all(b"row").unwrap();
-        assert!(full.finish().is_err());
+        let error = full.finish().unwrap_err().to_string();
+        assert!(error.starts_with("cannot write /dev/full: No space left on device"), "{error}");
+        // What is found out before the end names the same.
+        let mut full = Output::open(Some("/dev/full".into()), false).unwrap().begin().unwrap();
+        let found = full.write_all(&vec![b'x'; 1 << 20]).unwrap_err();
+        assert_eq!((found.kind(), found.to_string()), (io::ErrorKind::StorageFull, error));
     }
 
     #[test]

@@ -98,8 +98,12 @@ impl Files for Folder {
 
     fn open(&self, name: &str) -> io::Result<(Box<dyn Read + Send + '_>, u64)> {
         let file = open_plain(&self.0.join(name))?;
-        let size = file.metadata()?.len();
-        Ok((Box::new(file), size))
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            // Else only whoever reads it would find that.
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok((Box::new(file), metadata.len()))
     }
 }
 

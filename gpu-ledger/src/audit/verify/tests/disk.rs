@@ -100,6 +100,15 @@ fn what_is_no_bundle_is_told_by_what_it_is() {
     symlink(good.join("manifest.json"), links.join("manifest.json")).unwrap();
     assert_eq!(told(&links), ["manifest.json is not a plain file"]);
 
+    for name in bundle.0.keys().filter(|name| !name.contains('/')) {
+        let folders = place(&format!("folder-{name}"));
+        write(&bundle, &folders);
+        std::fs::remove_file(folders.join(name)).unwrap();
+        std::fs::create_dir(folders.join(name)).unwrap();
+        let found = told(&folders);
+        assert!(found.iter().any(|fault| fault.starts_with(&format!("{name} "))), "{found:?}");
+    }
+
     // A line of ten gigabytes, of which none is on the disk.
     let long = place("long");
     write(&bundle, &long);
