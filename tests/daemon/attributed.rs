@@ -215,6 +215,11 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
     assert_eq!(explain(&sim, &[id, "--until", &start.to_string()]).status.code(), Some(1));
     assert_eq!(explain(&sim, &[id, "--until", &within]).status.code(), Some(0));
     assert_eq!(explain(&sim, &[id, "--since", "2200-01-01"]).status.code(), Some(64));
+    assert_eq!(
+        explain(&sim, &[id, "--utc", "--period", "all"]).stdout,
+        explain(&sim, &[id]).stdout
+    );
+    assert_eq!(explain(&sim, &[id, "--utc", "--period", "2001"]).status.code(), Some(1));
     let nobody = explain(&sim, &["--job", "4711"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("lists their ids"));

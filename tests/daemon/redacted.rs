@@ -37,12 +37,12 @@ fn a_persons_command_lines_are_gone_while_the_daemon_runs_and_what_settles_later
     daemon.until_booked(1);
     assert!(!files_with(&state, WORDS).0.is_empty(), "it was there to be found");
     let dry = redact(&sim, &daemon, &["--user", "root", "--dry-run"]);
-    assert_eq!(text(&dry.stdout), "1 command lines would be deleted\n", "{dry:?}");
+    assert_eq!(text(&dry.stdout), "command lines that would be deleted: 1\n", "{dry:?}");
     assert!(!files_with(&state, WORDS).0.is_empty());
     let done = redact(&sim, &daemon, &["--user", "root"]);
     let said = text(&done.stdout);
     assert_eq!(done.status.code(), Some(0), "{done:?}");
-    let wanted = "1 command lines redacted: 1 texts deleted in the journal, 0 in its archives\n";
+    let wanted = "command lines redacted: 1; texts deleted: 1 in the journal, 0 in its archives\n";
     assert!(said.starts_with(wanted) && said.contains("handed out"), "{said}");
     assert_eq!(files_with(&state, WORDS).0, Vec::<PathBuf>::new());
     // The same words, by another process.
@@ -50,7 +50,7 @@ fn a_persons_command_lines_are_gone_while_the_daemon_runs_and_what_settles_later
     daemon.until_booked(2);
     assert_eq!(files_with(&state, WORDS).0, Vec::<PathBuf>::new());
     let again = redact(&sim, &daemon, &["--user", "0"]);
-    assert!(text(&again.stdout).contains(": 0 texts deleted"), "{again:?}");
+    assert!(text(&again.stdout).contains("; texts deleted: 0 in the journal"), "{again:?}");
     // Others may not, and what is no request says what is one.
     let request =
         |commitments| json!({ "version": 1, "request": "redact", "commitments": commitments });

@@ -6,11 +6,12 @@ use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use jiff::tz::TimeZone;
 
+use super::bill::zone;
 use super::place::Place;
 use super::source::with_source;
 use super::{STATUS_UNKNOWN, Usage, print};
 use crate::attribution::Label;
-use crate::bill::period::{Asked, PeriodError, Standpoint, moment_of};
+use crate::bill::period::{Asked, Standpoint, moment_of};
 use crate::billing::Source;
 use crate::clock::Clock;
 use crate::config::Rules;
@@ -21,7 +22,7 @@ use crate::unit::Span;
 
 const AFTER_HELP: &str = "ID is as bill --by process has it (the first 8 of the GPU's UUID, pid, startTime in \
 microseconds). Its beginning, a pid or the number of an entry will do where that means one settlement; where it means \
-several they are listed. Without --since and --until it is searched in the whole journal.\n\
+several they are listed. Without --since, --until and --period it is searched in the whole journal.\n\
 Whoever may not open the journal's files asks the daemon that writes it: root and the daemon's group see all, every \
 other user their own settlements.\n\
 Exit status: 0 every settlement found has a name, 1 failed, or none was found, 2 found, but one is without a \
@@ -56,6 +57,12 @@ pub(super) struct Explain {
     /// Before this moment
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     until: Option<String>,
+    /// Within a day, a month or a year (today, yesterday, 2026-10-31, 2026-10, 2026)
+    #[arg(long, value_name = "WHOLE", allow_hyphen_values = true)]
+    period: Option<String>,
+    /// Days and months of UTC instead of those of TZ or of the system's time zone
+    #[arg(long)]
+    utc: bool,
     /// The file of rules that was in force (default: the configured one, else /etc/gpu-ledger/rules.toml): says what
     /// of a rule held, and which ones nearly did
     #[arg(long, value_name = "FILE")]
@@ -70,7 +77,12 @@ pub(super) struct Explain {
 impl Explain {
     pub(super) fn run(mut self, clock: &Clock) -> anyhow::Result<u8> {
         let choice = self.choice().map_err(refused)?;
-        let span = span(self.since.take(), self.until.take(), clock)?;
+        let asked = Asked {
+            since: self.since.take(),
+            until: self.until.take(),
+            period: self.period.take(),
+        };
+        let span = span(asked, zone(self.utc)?, clock)?;
         let rules = self.rules()?;
         let explain = |source: &mut dyn Source| explain(source, span, &choice, rules.as_ref());
         let explanation = with_source(&self.place, "explain", explain).map_err(told)?;
@@ -131,14 +143,14 @@ fn told(error: anyhow::Error) -> anyhow::Error {
     error.downcast().map_or_else(|error| error, refused)
 }
 
-/// From `since` to `until`; without either, all that there is, also what a clock that was set back calls the future.
-fn span(since: Option<String>, until: Option<String>, clock: &Clock) -> anyhow::Result<Span> {
-    if since.is_none() && until.is_none() {
+/// The period that was asked for; without any, all that there is, also what a clock that was set back calls the future.
+fn span(mut asked: Asked, zone: TimeZone, clock: &Clock) -> anyhow::Result<Span> {
+    if asked == Asked::default() {
         return Span::new(0, u64::MAX).context("all time is a period");
     }
-    let zone = TimeZone::try_system().map_err(|error| PeriodError::Zone(error.to_string()))?;
-    let since = since.unwrap_or_else(|| "1970-01-01".to_owned());
-    let asked = Asked { since: Some(since), until, period: None };
+    if asked.period.is_none() {
+        asked.since.get_or_insert_with(|| "1970-01-01".to_owned());
+    }
     let now = moment_of(clock.now().wall.ms());
     Ok(Standpoint { now, latest_ms: None, zone }.period(&asked)?.span)
 }

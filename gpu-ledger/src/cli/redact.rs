@@ -74,7 +74,7 @@ impl Redact {
         }
         let mut page = String::new();
         if self.dry_run {
-            writeln!(page, "{} command lines would be deleted", own.len())?;
+            writeln!(page, "command lines that would be deleted: {}", own.len())?;
             self.tell_shared(&mut page, &shared)?;
             print(&page)?;
             return Ok(0);
@@ -83,7 +83,7 @@ impl Redact {
         let archived = erase_in_archives(&dir, &own).map_err(told)?;
         writeln!(
             page,
-            "{} command lines redacted: {} texts deleted in the journal, {archived} in its archives",
+            "command lines redacted: {}; texts deleted: {} in the journal, {archived} in its archives",
             own.len(),
             forgotten.texts
         )?;
