@@ -29,5 +29,7 @@ mod faults;
 mod lifetimes;
 #[path = "kernel_events/loss.rs"]
 mod loss;
+#[path = "kernel_events/pids.rs"]
+mod pids;
 #[path = "kernel_events/self_test.rs"]
 mod self_test;

@@ -33,8 +33,7 @@ use gpu_ledger_ebpf::{
 };
 
 use ring::{Alone, Counting, Preemptible, Ticket, length_of};
-use task::{Address, Copied, Typed};
-use unread::Unread;
+use task::{Address, Copied, Typed, member, put};
 
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
@@ -53,15 +52,21 @@ fn process_fork(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let Some(ticket) = Ticket::take::<Alone>(kind::FORK) else { return 0 };
-    let mut unread = Unread::nothing();
-    let subject = is_process.and_then(|_| task::subject::<Typed>(child, Some(parent), &mut unread));
-    let Some(subject) = subject else {
+    if is_process.is_none() {
         ticket.abandon::<Alone>();
         return 0;
-    };
-    let header = ticket.header::<Alone>(length_of::<ForkRecord>(), &unread);
-    let record = ForkRecord { header, subject };
-    ticket.submit::<Alone, _>(record);
+    }
+    let Some(mut room) = ticket.room::<Alone, ForkRecord>() else { return 0 };
+    let record = room.as_mut_ptr();
+    let header = member!(record, header);
+    let unread = ticket.unread::<Alone>(header);
+    let place = member!(record, subject);
+    if task::subject::<Typed, _>(child, Some(parent), place, &unread).is_none() {
+        ticket.take_back::<Alone, _>(room);
+        return 0;
+    }
+    ticket.head(header, length_of::<ForkRecord>());
+    ticket.submit(room);
     0
 }
 
@@ -100,16 +105,20 @@ fn process_exit_by_group(ctx: BtfTracePointContext) -> i32 {
 #[inline(always)]
 fn process_exit(task: Address) {
     let Some(ticket) = Ticket::take::<Alone>(kind::EXIT) else { return };
-    let mut unread = Unread::nothing();
+    let Some(mut room) = ticket.room::<Alone, ExitRecord>() else { return };
+    let record = room.as_mut_ptr();
+    let header = member!(record, header);
+    let unread = ticket.unread::<Alone>(header);
     let parent = task::parent::<Typed>(task);
-    let Some(subject) = task::subject::<Typed>(task, parent, &mut unread) else {
-        return ticket.abandon::<Alone>();
-    };
+    let place = member!(record, subject);
+    if task::subject::<Typed, _>(task, parent, place, &unread).is_none() {
+        return ticket.take_back::<Alone, _>(room);
+    }
     let wait_status = task::wait_status::<Typed>(task);
-    let wait_status = unread.or_flag(wait_status, flag::WAIT_STATUS_UNKNOWN, 0);
-    let header = ticket.header::<Alone>(length_of::<ExitRecord>(), &unread);
-    let record = ExitRecord { header, subject, wait_status, padding: 0 };
-    ticket.submit::<Alone, _>(record);
+    unread.put(member!(record, wait_status), wait_status, flag::WAIT_STATUS_UNKNOWN, 0);
+    put!(record, padding, 0);
+    ticket.head(header, length_of::<ExitRecord>());
+    ticket.submit(room);
 }
 
 #[btf_tracepoint(function = "cgroup_mkdir")]
@@ -151,15 +160,20 @@ fn device_touch<C: Counting>(ctx: &DeviceContext) {
     // SAFETY: as above.
     let minor = field(unsafe { &raw const (*ctx.device).minor });
     let Some(ticket) = Ticket::take::<C>(kind::DEVICE_TOUCH) else { return };
+    let Some(mut room) = ticket.room::<C, TouchRecord>() else { return };
+    let record = room.as_mut_ptr();
+    let header = member!(record, header);
+    let unread = ticket.unread::<C>(header);
     let task = current_task();
-    let mut unread = Unread::nothing();
     let parent = task::parent::<Copied>(task);
-    let Some(subject) = task::subject::<Copied>(task, parent, &mut unread) else {
-        return ticket.abandon::<C>();
-    };
-    let header = ticket.header::<C>(length_of::<TouchRecord>(), &unread);
-    let record = TouchRecord { header, subject, major, minor };
-    ticket.submit::<C, _>(record);
+    let place = member!(record, subject);
+    if task::subject::<Copied, _>(task, parent, place, &unread).is_none() {
+        return ticket.take_back::<C, _>(room);
+    }
+    put!(record, major, major);
+    put!(record, minor, minor);
+    ticket.head(header, length_of::<TouchRecord>());
+    ticket.submit(room);
 }
 
 /// The task that runs this program.

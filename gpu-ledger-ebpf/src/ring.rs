@@ -12,9 +12,11 @@ use aya_ebpf::Global;
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
 use aya_ebpf::macros::map;
+use aya_ebpf::maps::ring_buf::RingBufEntry;
 use aya_ebpf::maps::{PerCpuArray, RingBuf};
 use gpu_ledger_ebpf::{Counters, Header, WIRE_VERSION};
 
+use crate::task::put;
 use crate::unread::Unread;
 
 /// The loader sets the real size.
@@ -148,33 +150,47 @@ impl Ticket {
         C::add(unsafe { &raw mut (*self.counters).argv_shed }, 1);
     }
 
-    /// The record's header, once everything else of the record was read; counts what could not be.
-    /// Nothing branches on what is unread: the verifier would walk each combination of flags.
+    /// What of a record cannot be read is noted in its flags and counted.
     #[inline(always)]
-    pub(crate) fn header<C: Counting>(&self, length: u32, unread: &Unread) -> Header {
+    pub(crate) fn unread<C: Counting>(&self, header: *mut Header) -> Unread<C> {
+        // SAFETY: the header of a record that is being made.
+        let flags = unsafe { &raw mut (*header).flags };
         // SAFETY: the map's value is a `Counters`.
-        C::add(unsafe { &raw mut (*self.counters).read_faults }, unread.faults);
-        Header {
-            version: WIRE_VERSION,
-            kind: self.kind,
-            length,
-            seq: self.seq,
-            at_ns: self.at_ns,
-            cpu: self.cpu,
-            flags: unread.flags,
-        }
+        Unread::nothing(flags, unsafe { &raw mut (*self.counters).read_faults })
     }
 
-    /// Submits a record of fixed size, or counts it as lost.
+    /// Puts everything into a record's header but its flags, which are there.
     #[inline(always)]
-    pub(crate) fn submit<C: Counting, T: 'static>(self, record: T) {
-        match EVENTS.reserve::<T>(0) {
-            Some(mut entry) => {
-                entry.write(record);
-                entry.submit(self.wake_flags());
-            }
-            None => self.count_lost::<C>(),
+    pub(crate) fn head(&self, header: *mut Header, length: u32) {
+        put!(header, version, WIRE_VERSION);
+        put!(header, kind, self.kind);
+        put!(header, length, length);
+        put!(header, seq, self.seq);
+        put!(header, at_ns, self.at_ns);
+        put!(header, cpu, self.cpu);
+    }
+
+    /// Room in the ring for a record of fixed size, or counts it as lost.
+    #[inline(always)]
+    pub(crate) fn room<C: Counting, T: 'static>(&self) -> Option<RingBufEntry<T>> {
+        let room = EVENTS.reserve::<T>(0);
+        if room.is_none() {
+            self.count_lost::<C>();
         }
+        room
+    }
+
+    /// Submits a record that was made in the ring.
+    #[inline(always)]
+    pub(crate) fn submit<T>(&self, record: RingBufEntry<T>) {
+        record.submit(self.wake_flags());
+    }
+
+    /// Gives a record up for which there was room already.
+    #[inline(always)]
+    pub(crate) fn take_back<C: Counting, T>(&self, record: RingBufEntry<T>) {
+        record.discard(BPF_RB_NO_WAKEUP.into());
+        self.abandon::<C>();
     }
 
     /// Submits `length` bytes, at most `MAX`, that lie in a map value, or counts them as lost.

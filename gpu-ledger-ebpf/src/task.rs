@@ -23,6 +23,7 @@ use gpu_ledger_ebpf::{
     ABSENT, BOOT_TGID_MAX, CGROUPS, Cgroup, NO_LOGIN_UID, Offsets, Subject, flag,
 };
 
+use crate::ring::Counting;
 use crate::unread::Unread;
 
 /// Set by the loader before the programs are verified, and frozen then.
@@ -36,6 +37,27 @@ macro_rules! offset {
         unsafe { ptr::read_volatile(&raw const OFFSETS.$member) }
     };
 }
+
+/// A member of a record that is being made.
+macro_rules! member {
+    ($record:expr, $member:ident) => {
+        // SAFETY: the record is whole as far as memory goes.
+        unsafe { &raw mut (*$record).$member }
+    };
+}
+
+/// Puts what is known into its place, there and then: what stays in a register or on the stack is one more thing that
+/// the verifier tells states apart by.
+macro_rules! put {
+    ($record:expr, $member:ident, $value:expr) => {{
+        let value = $value;
+        let place = crate::task::member!($record, $member);
+        // SAFETY: a member of a record that is being made.
+        unsafe { core::ptr::write_volatile(place, value) };
+    }};
+}
+
+pub(crate) use {member, put};
 
 /// The address of a kernel structure.
 pub(crate) type Address = *const u8;
@@ -59,7 +81,7 @@ pub(crate) struct Copied;
 /// The place `offset` bytes into the structure at `base`.
 #[inline(always)]
 #[expect(clippy::as_conversions, reason = "an address has more bits than an offset")]
-fn member<T>(base: Address, offset: u32) -> *const T {
+fn at<T>(base: Address, offset: u32) -> *const T {
     base.wrapping_add(offset as usize).cast()
 }
 
@@ -67,19 +89,19 @@ impl Memory for Typed {
     #[inline(always)]
     fn u32(base: Address, offset: u32) -> Option<u32> {
         // SAFETY: the verifier proves that a 4-byte member lies there.
-        Some(unsafe { ptr::read_volatile(member(base, offset)) })
+        Some(unsafe { ptr::read_volatile(at(base, offset)) })
     }
 
     #[inline(always)]
     fn u64(base: Address, offset: u32) -> Option<u64> {
         // SAFETY: the verifier proves that an 8-byte member lies there.
-        Some(unsafe { ptr::read_volatile(member(base, offset)) })
+        Some(unsafe { ptr::read_volatile(at(base, offset)) })
     }
 
     #[inline(always)]
     fn pointer(base: Address, offset: u32) -> Option<Address> {
         // SAFETY: the verifier proves that a pointer member lies there.
-        let found: Address = unsafe { ptr::read_volatile(member(base, offset)) };
+        let found: Address = unsafe { ptr::read_volatile(at(base, offset)) };
         if found.is_null() { None } else { Some(found) }
     }
 }
@@ -88,19 +110,19 @@ impl Memory for Copied {
     #[inline(always)]
     fn u32(base: Address, offset: u32) -> Option<u32> {
         // SAFETY: the helper takes any address and reports a fault.
-        unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()
+        unsafe { bpf_probe_read_kernel(at(base, offset)) }.ok()
     }
 
     #[inline(always)]
     fn u64(base: Address, offset: u32) -> Option<u64> {
         // SAFETY: the helper takes any address and reports a fault.
-        unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()
+        unsafe { bpf_probe_read_kernel(at(base, offset)) }.ok()
     }
 
     #[inline(always)]
     fn pointer(base: Address, offset: u32) -> Option<Address> {
         // SAFETY: the helper takes any address and reports a fault.
-        let found: Address = unsafe { bpf_probe_read_kernel(member(base, offset)) }.ok()?;
+        let found: Address = unsafe { bpf_probe_read_kernel(at(base, offset)) }.ok()?;
         if found.is_null() { None } else { Some(found) }
     }
 }
@@ -140,34 +162,31 @@ pub(crate) fn wait_status<M: Memory>(task: Address) -> Option<u32> {
     M::u32(leader::<M>(task)?, offset!(task_exit_code))
 }
 
-/// Whom `task` belongs to; `None` where its own identity could not be read. `parent` is any thread of
-/// the parent.
+/// Puts whom `task` belongs to into its place in a record; `None` where its own identity could not be read. `parent` is
+/// any thread of the parent.
 #[inline(always)]
-pub(crate) fn subject<M: Memory>(
+pub(crate) fn subject<M: Memory, C: Counting>(
     task: Address,
     parent: Option<Address>,
-    unread: &mut Unread,
-) -> Option<Subject> {
+    place: *mut Subject,
+    unread: &Unread<C>,
+) -> Option<()> {
     let (tgid, start_ns) = process::<M>(task)?;
     if !is_identity(tgid, start_ns) {
         return None;
     }
+    put!(place, tgid, tgid);
+    put!(place, start_ns, start_ns);
+    put!(place, padding, 0);
     let parent = parent_of::<M>(tgid, parent);
-    let (parent_tgid, parent_start_ns) = unread.or_flag(parent, flag::PARENT_UNKNOWN, (0, 0));
-    let (uid, euid) = unread.or_flag(user_ids(task), flag::USER_UNKNOWN, (0, 0));
-    let login_uid = unread.or_flag(login_uid::<M>(task), flag::LOGIN_UID_UNKNOWN, 0);
-    let cgroups = cgroups::<M>(task, unread);
-    Some(Subject {
-        start_ns,
-        parent_start_ns,
-        tgid,
-        parent_tgid,
-        uid,
-        euid,
-        login_uid,
-        padding: 0,
-        cgroups,
-    })
+    unread.put(member!(place, parent_tgid), parent.map(|it| it.0), flag::PARENT_UNKNOWN, 0);
+    put!(place, parent_start_ns, parent.map_or(0, |it| it.1));
+    let ids = user_ids(task);
+    unread.put(member!(place, uid), ids.map(|it| it.0), flag::USER_UNKNOWN, 0);
+    put!(place, euid, ids.map_or(0, |it| it.1));
+    unread.put(member!(place, login_uid), login_uid::<M>(task), flag::LOGIN_UID_UNKNOWN, 0);
+    cgroups::<M, C>(task, member!(place, cgroups).cast(), unread);
+    Some(())
 }
 
 /// The parent as getppid(2) means it.
@@ -213,23 +232,27 @@ fn login_uid<M: Memory>(task: Address) -> Option<u32> {
 const NO_CGROUP: Cgroup = Cgroup { id: 0, hierarchy: 0, present: 0 };
 
 #[inline(always)]
-fn cgroups<M: Memory>(task: Address, unread: &mut Unread) -> [Cgroup; CGROUPS] {
+fn cgroups<M: Memory, C: Counting>(task: Address, place: *mut Cgroup, unread: &Unread<C>) {
     let Some(set) = M::pointer(task, offset!(task_cgroups)) else {
         unread.note(flag::CGROUPS_UNKNOWN);
-        return [NO_CGROUP; CGROUPS];
+        for at in 0..CGROUPS {
+            // SAFETY: `place` has room for so many.
+            unsafe { ptr::write_volatile(place.wrapping_add(at), NO_CGROUP) };
+        }
+        return;
     };
     let v2 = M::pointer(set, offset!(css_set_dfl_cgrp));
     let v2_root = v2.and_then(|group| M::pointer(group, offset!(cgroup_root)));
-    let mut known = |read| unread.or_flag(read, flag::CGROUPS_UNKNOWN, NO_CGROUP);
+    let put = |at, read| {
+        unread.put(place.wrapping_add(at), read, flag::CGROUPS_UNKNOWN, NO_CGROUP);
+    };
     // In the order of CONTROLLERS.
-    [
-        known(v2.and_then(default_cgroup::<M>)),
-        known(controller::<M>(set, offset!(css_set_cpuset), v2_root)),
-        known(controller::<M>(set, offset!(css_set_devices), v2_root)),
-        known(controller::<M>(set, offset!(css_set_freezer), v2_root)),
-        known(controller::<M>(set, offset!(css_set_memory), v2_root)),
-        known(controller::<M>(set, offset!(css_set_pids), v2_root)),
-    ]
+    put(0, v2.and_then(default_cgroup::<M>));
+    put(1, controller::<M>(set, offset!(css_set_cpuset), v2_root));
+    put(2, controller::<M>(set, offset!(css_set_devices), v2_root));
+    put(3, controller::<M>(set, offset!(css_set_freezer), v2_root));
+    put(4, controller::<M>(set, offset!(css_set_memory), v2_root));
+    put(5, controller::<M>(set, offset!(css_set_pids), v2_root));
 }
 
 /// The group in v2, whose hierarchy is 0 by definition.

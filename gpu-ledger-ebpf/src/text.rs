@@ -23,7 +23,7 @@ use aya_log_ebpf::warn;
 use gpu_ledger_ebpf::{ARGV_MAX, CGROUP_PATH_MAX, CgroupHead, ExecHead, FILENAME_MAX, flag, kind};
 
 use crate::ring::{Alone, Ticket};
-use crate::task::{self, Address, Typed};
+use crate::task::{self, Address, Typed, member, put};
 use crate::unread::Unread;
 
 /// Bytes of the longest records.
@@ -59,20 +59,25 @@ pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) 
     // SAFETY: as above.
     let text: *mut u8 = unsafe { &raw mut (*scratch).text }.cast();
 
-    let mut unread = Unread::nothing();
+    let header = member!(head, header);
+    let unread = ticket.unread::<Alone>(header);
     let parent = task::parent::<Typed>(task);
-    let Some(subject) = task::subject::<Typed>(task, parent, &mut unread) else {
+    let place = member!(head, subject);
+    if task::subject::<Typed, _>(task, parent, place, &unread).is_none() {
         return ticket.abandon::<Alone>();
-    };
-    let filename_length =
-        kernel_text::<FILENAME_MAX>(text, task::filename::<Typed>(program), &mut unread);
+    }
     let mm = task::memory_map::<Typed>(task);
     let executable = mm.and_then(task::executable::<Typed>);
-    let (exe_device, exe_inode) = unread.or_flag(executable, flag::EXECUTABLE_UNKNOWN, (0, 0));
+    let device = executable.map(|it| it.0);
+    unread.put(member!(head, exe_device), device, flag::EXECUTABLE_UNKNOWN, 0);
+    put!(head, exe_inode, executable.map_or(0, |it| it.1));
     let arguments = mm.and_then(task::arguments::<Typed>);
-    let argv_true_length = arguments.map_or(0, |(_, length)| length);
+    put!(head, argv_true_length, arguments.map_or(0, |(_, length)| length));
+    let filename_length =
+        kernel_text::<FILENAME_MAX>(text, task::filename::<Typed>(program), &unread);
+    put!(head, filename_length, filename_length);
     let after_name = text.wrapping_add(at_most::<FILENAME_MAX>(filename_length));
-    let captured = argv(&ticket, after_name, arguments, &mut unread);
+    let captured = argv(&ticket, after_name, arguments, &unread);
     let argv_length = match captured {
         Ok(length) => length,
         Err(flag) => {
@@ -80,28 +85,23 @@ pub(crate) fn exec(ctx: &BtfTracePointContext, task: Address, program: Address) 
             0
         }
     };
+    put!(head, argv_length, argv_length);
+    put!(head, padding, 0);
     let length = size_of::<ExecHead>()
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
-    let record = ExecHead {
-        header: ticket.header::<Alone>(length as u32, &unread),
-        subject,
-        argv_true_length,
-        exe_inode,
-        exe_device,
-        filename_length,
-        argv_length,
-        padding: 0,
-    };
-    // SAFETY: `head` points into the map's value.
-    unsafe { head.write(record) };
+    ticket.head(header, length as u32);
+    // Clamped again: the header was written in between.
     let length = size_of::<ExecHead>()
         + at_most::<FILENAME_MAX>(filename_length)
         + at_most::<ARGV_MAX>(argv_length);
     ticket.submit_bytes::<Alone, EXEC_MAX>(scratch.cast_const().cast(), length);
     if captured.is_err() {
         // Never seen in the wild; the record is out already, with its flag.
-        warn!(ctx, "argv of process {} could not be read", record.subject.tgid);
+        let tgid = member!(place, tgid);
+        // SAFETY: the record that was just made.
+        let tgid = unsafe { ptr::read_volatile(tgid) };
+        warn!(ctx, "argv of process {} could not be read", tgid);
     }
 }
 
@@ -112,14 +112,14 @@ fn argv(
     ticket: &Ticket,
     place: *mut u8,
     arguments: Option<(u64, u64)>,
-    unread: &mut Unread,
+    unread: &Unread<Alone>,
 ) -> Result<u32, u32> {
     let Some((start, mut wanted)) = arguments else {
         return Err(flag::ARGV_PLACE_UNKNOWN);
     };
     if ticket.must_shed() {
         ticket.count_shed::<Alone>();
-        unread.flags |= flag::ARGV_SHED;
+        unread.say(flag::ARGV_SHED);
         return Ok(0);
     }
     let mut flags = 0;
@@ -133,7 +133,7 @@ fn argv(
     if unsafe { bpf_probe_read_user(place.cast(), length, from) } != 0 {
         return Err(flag::ARGV_FAULTED);
     }
-    unread.flags |= flags;
+    unread.say(flags);
     Ok(length)
 }
 
@@ -147,13 +147,14 @@ pub(crate) fn cgroup_made(group: Address, path: Address) {
     // SAFETY: as above.
     let text: *mut u8 = unsafe { &raw mut (*scratch).path }.cast();
     let Some(cgroup) = task::cgroup::<Typed>(group) else { return ticket.abandon::<Alone>() };
-    let mut unread = Unread::nothing();
-    let path_length = kernel_text::<CGROUP_PATH_MAX>(text, Some(path), &mut unread);
+    let header = member!(head, header);
+    let unread = ticket.unread::<Alone>(header);
+    put!(head, cgroup, cgroup);
+    let path_length = kernel_text::<CGROUP_PATH_MAX>(text, Some(path), &unread);
+    put!(head, path_length, path_length);
+    put!(head, padding, 0);
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
-    let header = ticket.header::<Alone>(length as u32, &unread);
-    let record = CgroupHead { header, cgroup, path_length, padding: 0 };
-    // SAFETY: `head` points into the map's value.
-    unsafe { head.write(record) };
+    ticket.head(header, length as u32);
     let length = size_of::<CgroupHead>() + at_most::<CGROUP_PATH_MAX>(path_length);
     ticket.submit_bytes::<Alone, CGROUP_MAX>(scratch.cast_const().cast(), length);
 }
@@ -164,7 +165,7 @@ pub(crate) fn cgroup_made(group: Address, path: Address) {
 fn kernel_text<const MAX: usize>(
     place: *mut u8,
     text: Option<Address>,
-    unread: &mut Unread,
+    unread: &Unread<Alone>,
 ) -> u32 {
     let Some(text) = text else {
         unread.note(flag::TEXT_FAULTED);
@@ -189,7 +190,7 @@ fn kernel_text<const MAX: usize>(
         // Perhaps it goes on.
         unread.note(flag::TEXT_TRUNCATED);
     } else if next != 0 {
-        unread.flags |= flag::TEXT_TRUNCATED;
+        unread.say(flag::TEXT_TRUNCATED);
     }
     MAX as u32
 }

@@ -156,6 +156,24 @@ static int into_cgroup(const char *path)
     return 0;
 }
 
+/* A child that is the first process of a pid namespace, and says so by its status. */
+static int into_pid_namespace(void)
+{
+    struct clone_args args;
+    memset(&args, 0, sizeof args);
+    args.flags = CLONE_NEWPID;
+    args.exit_signal = SIGCHLD;
+    pid_t pid = syscall(SYS_clone3, &args, sizeof args);
+    check(pid >= 0, "clone3");
+    if (pid == 0) {
+        char *argv[] = { self, "exit", getpid() == 1 ? "29" : "98", NULL };
+        execve(self, argv, environ);
+        _exit(99);
+    }
+    reap(pid);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static char path[4096];
@@ -185,5 +203,7 @@ int main(int argc, char **argv)
         return failed_exec();
     if (!strcmp(act, "into-cgroup"))
         return into_cgroup(with);
+    if (!strcmp(act, "into-pid-namespace"))
+        return into_pid_namespace();
     return 0;
 }

@@ -1,6 +1,6 @@
 //! Building packages of this workspace, and finding what cargo made of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -23,23 +23,51 @@ pub(crate) fn build_example(package: &str, example: &str) -> anyhow::Result<Path
     built(&["--package", package, "--example", example, "--release"])?.named(example)
 }
 
+/// Builds an integration test of a package; its program.
+pub(crate) fn build_test(package: &str, test: &str) -> anyhow::Result<PathBuf> {
+    let messages = said(&["test", "--no-run", "--package", package, "--test", test])?;
+    let mut program = messages.lines().filter_map(|message| {
+        let message: serde_json::Value = serde_json::from_str(message).ok()?;
+        let is_test = message.get("target")?.get("name")?.as_str()? == test;
+        Some(message.get("executable")?.as_str()?.to_owned()).filter(|_| is_test)
+    });
+    program.next_back().map(PathBuf::from).with_context(|| format!("cargo made no test {test}"))
+}
+
+/// The folder of this workspace.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// Where cargo builds into: this program lies in the folder of a profile there.
+pub(crate) fn target() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("where this program lies")?;
+    own.ancestors().nth(2).map(Path::to_owned).context("this program lies in no target folder")
+}
+
 fn build_as(packages: &[&str], release: bool) -> anyhow::Result<Artifacts> {
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     built(&packages.chain(release.then_some("--release")).collect::<Vec<_>>())
 }
 
 fn built(arguments: &[&str]) -> anyhow::Result<Artifacts> {
+    let messages = said(&[&["build"], arguments].concat())?;
+    Ok(Artifacts(messages.lines().flat_map(files).collect()))
+}
+
+/// What cargo says of what it made.
+fn said(arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo();
     command
-        .args(["build", "--quiet", "--message-format=json-render-diagnostics"])
         .args(arguments)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .args(["--quiet", "--message-format=json-render-diagnostics"])
+        .current_dir(root())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     let built = command.output().context("cannot start cargo")?;
-    ensure!(built.status.success(), "cargo build {}: {}", arguments.join(" "), built.status);
-    let messages = String::from_utf8(built.stdout).context("cargo's messages are no text")?;
-    Ok(Artifacts(messages.lines().flat_map(files).collect()))
+    ensure!(built.status.success(), "cargo {}: {}", arguments.join(" "), built.status);
+    String::from_utf8(built.stdout).context("cargo's messages are no text")
 }
 
 /// The cargo that runs this program.

@@ -4,8 +4,10 @@ mod bench;
 mod cargo;
 mod demo;
 mod ebpf;
+mod kernels;
 mod number;
 mod nvsim;
+mod text;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ enum Task {
     DemoRole(demo::Role),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
+    /// Run the event tests on kernels as distributions ship them, each booted under emulation
+    Kernels(kernels::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
 }
@@ -51,6 +55,7 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::Demo(options) => return demo::run(&options),
         Task::DemoRole(role) => return demo::play(&role),
         Task::Ebpf(options) => ebpf::run(&options)?,
+        Task::Kernels(options) => return kernels::run(&options),
         Task::Nvsim(options) => nvsim::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,18 +5,18 @@ use std::io::Write as _;
 use crate::number::grouped_wide;
 
 /// A line for the reader. Nobody may be listening; that stops no measurement.
-pub(super) fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
 /// A line about what goes on or went wrong.
-pub(super) fn complain(line: &str) {
+pub(crate) fn complain(line: &str) {
     drop(writeln!(std::io::stderr(), "bench: {line}"));
 }
 
 /// `value / unit` with `places` decimals, rounded half up. `unit` is not 0 and at least
 /// 10^`places`.
-pub(super) fn decimal(value: u64, unit: u64, places: u32) -> String {
+pub(crate) fn decimal(value: u64, unit: u64, places: u32) -> String {
     let scale = 10_u128.pow(places);
     let unit = u128::from(unit);
     let scaled = (u128::from(value) * scale + unit / 2) / unit;
@@ -29,7 +29,7 @@ pub(super) fn decimal(value: u64, unit: u64, places: u32) -> String {
 
 /// Rows in columns: the first to the left, the others to the right, the last to the left again,
 /// since it holds remarks.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use super::journal::{met, one};
-use super::text::{complain, decimal, say, table};
 use super::{build, events, page, procfs};
 use crate::number::grouped;
+use crate::text::{complain, decimal, say, table};
 
 pub(super) const NS_PER_S: u64 = 1_000_000_000;
 const KIB_PER_MIB: u64 = 1 << 10;

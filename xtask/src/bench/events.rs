@@ -14,10 +14,10 @@ use super::procfs::BpfStatistics;
 use super::report::{Found, KernelRows, LoadRows, LongRun, Report, Row};
 use super::statistics::{Shuffler, median};
 use super::storm::{Programs, Shape};
-use super::text::{complain, say};
 use super::tracer::{Agent, Missed, Tracer};
 use super::{build, page, paired, simulated};
 use crate::number::grouped;
+use crate::text::{complain, say};
 
 /// Where Linux has its tracepoints; peers need it.
 const TRACEFS: &str = "/sys/kernel/tracing";

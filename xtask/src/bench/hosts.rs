@@ -8,9 +8,9 @@ use super::audit::{
     NS_PER_S, PEAK_MIB_MAX, Took, emptied, exported, filled, mib, seconds, section, small, text,
 };
 use super::journal::met;
-use super::text::{complain, decimal, say, table};
 use super::{build, events, page};
 use crate::number::grouped;
+use crate::text::{complain, decimal, say, table};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

@@ -8,9 +8,9 @@ use anyhow::{Context as _, ensure};
 
 use super::daemon::{self, OnTheBill};
 use super::statistics::median;
-use super::text::{complain, decimal, say, table};
 use super::{build, events, page};
 use crate::number::grouped;
+use crate::text::{complain, decimal, say, table};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;

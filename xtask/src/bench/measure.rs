@@ -11,8 +11,8 @@ use anyhow::{Context as _, bail, ensure};
 use super::guard::{self, Guarded};
 use super::procfs;
 use super::storm::{Programs, Shape};
-use super::text::complain;
 use super::tracer::{Agent, AgentReport, Missed, Tracer};
+use crate::text::complain;
 
 /// A tracer that uses less than [`QUIET_CPU_NS`] in this time has caught up.
 const QUIET_WINDOW: Duration = Duration::from_millis(400);

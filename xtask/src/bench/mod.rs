@@ -26,7 +26,6 @@ mod rules;
 mod simulated;
 mod statistics;
 mod storm;
-mod text;
 mod tracer;
 
 use clap::Subcommand;

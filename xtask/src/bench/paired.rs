@@ -11,8 +11,8 @@ use super::guard;
 use super::measure::{Bench, Session};
 use super::statistics::{Estimate, Shuffler, estimate, median, ratio_ppm};
 use super::storm::Shape;
-use super::text::complain;
 use super::tracer::Tracer;
+use crate::text::complain;
 use anyhow::Context as _;
 use std::time::Duration;
 

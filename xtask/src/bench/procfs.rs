@@ -161,7 +161,7 @@ impl BpfStatistics {
 impl Drop for BpfStatistics {
     fn drop(&mut self) {
         if let Err(error) = fs::write(BPF_STATS, self.0.trim()) {
-            super::text::complain(&format!("cannot set {BPF_STATS} back to {}: {error}", self.0));
+            crate::text::complain(&format!("cannot set {BPF_STATS} back to {}: {error}", self.0));
         }
     }
 }

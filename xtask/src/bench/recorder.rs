@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use super::guard::{self, Guarded};
 use super::procfs;
 use super::simulated::Simulator;
-use super::text::complain;
+use crate::text::complain;
 
 /// Busy loops beside the second acceptance run.
 const LOOPS: usize = 6;

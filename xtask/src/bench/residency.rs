@@ -7,9 +7,9 @@ use anyhow::Context as _;
 
 use super::journal::{Said, met, middle, one, worst};
 use super::recorder::{self, Programs, Recorded};
-use super::text::{complain, decimal, say, table};
 use super::{build, events, page};
 use crate::number::grouped;
+use crate::text::{complain, decimal, say, table};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const KIB_PER_MIB: u64 = 1 << 10;

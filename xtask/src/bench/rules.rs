@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 
 use super::journal::{Said, met, middle, one, worst};
-use super::text::{complain, decimal, say, table};
 use super::{build, events, page};
 use crate::number::grouped;
+use crate::text::{complain, decimal, say, table};
 
 const NS_PER_US: u64 = 1_000;
 const NS_PER_MS: u64 = 1_000_000;

@@ -3,12 +3,12 @@
 use super::super::paired::{Paired, Ratios};
 use super::super::simulated::DriverCost;
 use super::super::statistics::ONE_PPM;
-use super::super::text::{decimal, table};
 use super::super::tracer::{EVENTS_PER_PROCESS, Tracer};
 use super::{
     KIB_PER_MIB, LoadRows, LongRun, NS_PER_S, Report, Row, cells, core_ppm, mib, missed, percent,
 };
 use crate::number::grouped;
+use crate::text::{decimal, table};
 
 /// Time with the tracer to time without.
 const AIM_RATIO_PPM: u64 = 1_020_000;

@@ -6,9 +6,9 @@ use super::measure::ProgramCost;
 use super::paired::{Paired, Ratios};
 use super::simulated::DriverCost;
 use super::statistics::{Estimate, ONE_PPM};
-use super::text::{decimal, table};
 use super::tracer::{Missed, Tracer};
 use crate::number::grouped;
+use crate::text::{decimal, table};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
