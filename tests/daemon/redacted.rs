@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Output;
 
+use gpu_ledger::journal::entry::Figures;
 use gpu_ledger::journal::store::{StateDir, check};
 use serde_json::json;
 
@@ -60,6 +61,34 @@ fn a_persons_command_lines_are_gone_while_the_daemon_runs_and_what_settles_later
     assert!(wrong.contains("64 hex digits"), "{wrong}");
     drop(daemon.stop());
     assert_sound(&state);
+    let checked = check(&StateDir::at(&state)).unwrap();
+    assert_eq!((checked.argv_kept, checked.argv_absent), (0, 1), "{checked:?}");
+}
+
+/// One that held the GPU long enough to be entered as open has its words in two entries, and they are one process's.
+#[test]
+fn a_settlement_that_was_seen_open_is_redacted_by_its_id_alone() {
+    if !can_trace("a_settlement_that_was_seen_open_is_redacted_by_its_id_alone") {
+        return;
+    }
+    let sim = Sim::start(&["--gpus", "1"]);
+    let daemon = Setup::on(&sim).start();
+    let state = daemon.state().to_path_buf();
+    let mut child = crate::asking::job(&sim, 0, WORDS, 60_000);
+    daemon.until_entered("the open row", |figures| matches!(figures, Figures::Open(_)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    daemon.until_booked(1);
+    let place = ["--state-dir", state.to_str().unwrap()];
+    let words = ["bill", "--by", "process", "--format", "json", "--period", "all", "--utc"];
+    let bill = ledger(0, 0, &[&words[..], &place].concat());
+    let bill: serde_json::Value = serde_json::from_slice(&bill.stdout).unwrap();
+    let id = bill["settlements"][0]["id"].as_str().unwrap();
+    let done = redact(&sim, &daemon, &["--id", id]);
+    let wanted = "command lines redacted: 1; texts deleted: 1 in the journal, 0 in its archives\n";
+    let said = text(&done.stdout);
+    assert!(said.starts_with(wanted) && !said.contains("others"), "{said}");
+    drop(daemon.stop());
     let checked = check(&StateDir::at(&state)).unwrap();
     assert_eq!((checked.argv_kept, checked.argv_absent), (0, 1), "{checked:?}");
 }

@@ -12,10 +12,12 @@ use super::place::Place;
 use super::{STATUS_FAILED, Usage, print};
 use crate::daemon::{Client, ClientError, REDACT_MAX, VERSION};
 use crate::escape::escape;
+use crate::journal::entry::BootId;
 use crate::journal::store::{
     Forgotten, Reader, StateDir, Store, StoreError, Whose, erase_in_archives, texts_of,
 };
 use crate::journal::{Digest, Entry, Evidence, Figures};
+use crate::kernel::ProcessKey;
 use crate::settlement::SettlementId;
 
 pub(super) const AFTER_HELP: &str = "The texts go out of the journal, its log and its archives, and are not kept again; \
@@ -54,13 +56,17 @@ impl Redact {
         let uid = self.user.as_deref().map(uid_of).transpose()?;
         let mut found: BTreeSet<&str> = BTreeSet::new();
         let ids: BTreeSet<&str> = self.ids.iter().map(String::as_str).collect();
-        let whose = texts_of(&dir, |entry, evidence| {
-            let id = id_of(entry);
-            let named = id.and_then(|id| ids.get(id.as_str()).copied());
-            found.extend(named);
-            named.is_some() || uid.is_some_and(|uid| is_of_user(evidence, uid))
-        })
-        .map_err(told)?;
+        let mut processes = Vec::new();
+        if !ids.is_empty() {
+            // Of the process of a settlement there may be other entries, such as of when it was seen first.
+            let name = |entry: &Entry, evidence: &Evidence| {
+                let named = id_of(entry).and_then(|id| ids.get(id.as_str()).copied());
+                found.extend(named);
+                processes.extend(named.and_then(|_| process_of(evidence)));
+                false
+            };
+            texts_of(&dir, name).map_err(told)?;
+        }
         if let Some(missing) = ids.difference(&found).next() {
             let what = format!(
                 "no settlement has the id {}; bill --by process has them",
@@ -68,7 +74,11 @@ impl Redact {
             );
             return Err(Usage(what).into());
         }
-        let Whose { mut own, shared } = whose;
+        let whose = texts_of(&dir, |_, evidence| {
+            uid.is_some_and(|uid| is_of_user(evidence, uid))
+                || process_of(evidence).is_some_and(|process| processes.contains(&process))
+        });
+        let Whose { mut own, shared } = whose.map_err(told)?;
         if self.shared {
             own.extend(&shared);
         }
@@ -185,6 +195,10 @@ fn proven(
 
 fn is_of_user(evidence: &Evidence, uid: u32) -> bool {
     evidence.identity().is_some_and(|identity| identity.user.uid == Some(uid))
+}
+
+fn process_of(evidence: &Evidence) -> Option<(BootId, ProcessKey)> {
+    evidence.identity().map(|identity| (identity.boot, identity.key))
 }
 
 fn id_of(entry: &Entry) -> Option<SettlementId> {
