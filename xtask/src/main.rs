@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod demo;
 mod ebpf;
+mod fuzz;
 mod number;
 mod nvsim;
 
@@ -30,6 +31,8 @@ enum Task {
     DemoRole(demo::Role),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
+    /// Fuzz every parser of bytes that come from outside, each for some minutes (fuzz/README.md)
+    Fuzz(fuzz::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
 }
@@ -51,6 +54,7 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::Demo(options) => return demo::run(&options),
         Task::DemoRole(role) => return demo::play(&role),
         Task::Ebpf(options) => ebpf::run(&options)?,
+        Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
