@@ -7,6 +7,7 @@ mod ebpf;
 mod fuzz;
 mod number;
 mod nvsim;
+mod sanitize;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
+    /// Run the simulated driver's tests, its C ABI library among them, under AddressSanitizer (fuzz/README.md)
+    Sanitize(sanitize::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::Ebpf(options) => ebpf::run(&options)?,
         Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
+        Task::Sanitize(options) => sanitize::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,9 @@ use crate::journal::canon::encode;
 
 /// Lines as a client sends them and as the daemon answers them: a request or an error; an entry that is one is sent
 /// again as it came, and only one with its seal is called proven.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn socket(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(request) = Request::parse(line) {

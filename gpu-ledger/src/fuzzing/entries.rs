@@ -9,6 +9,9 @@ use crate::journal::{ChainError, Digest};
 
 /// A body, evidence and all else that has canonical bytes: what is read is written again as the same bytes, shared texts
 /// are the same texts, what is printed of it is JSON, and only what its hash covers is an entry.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn entry(bytes: &[u8]) {
     let is_body = same::<(Moment, Figures)>(bytes);
     let is_evidence = same::<Evidence>(bytes);

@@ -18,6 +18,9 @@ const OF_HOST: [&str; 6] =
 
 /// The files of one process: seen, gone or an error; and where the self-test's reader, which is another, sees it as
 /// well, both see the same parent and start.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn process(bytes: &[u8]) {
     scratch::with(|folder| {
         let root = folder.join("process");

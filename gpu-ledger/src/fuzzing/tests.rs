@@ -30,7 +30,9 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
 
 fn holds((name, target): Target) {
     let corpus = corpus(name);
-    corpus.iter().for_each(|input| target(input));
+    for input in &corpus {
+        target(input);
+    }
     target(&[]);
     let is_of_files = matches!(name, "batch" | "bundle" | "journal" | "names");
     let cases = if is_of_files { CASES_OF_FILES } else { CASES };

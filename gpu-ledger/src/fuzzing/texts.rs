@@ -19,6 +19,9 @@ fn lines_of(bytes: &[u8]) -> usize {
 }
 
 /// A configuration, or what is wrong with it, in words that are safe to print.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn config(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = Config::parse(text, Path::new("gpu-ledger.toml")) {
@@ -28,6 +31,9 @@ pub fn config(bytes: &[u8]) {
 }
 
 /// Rules, or faults that lie in the file and are safe to print; the same bytes are the same rules.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn rules(bytes: &[u8]) {
     match RuleSet::parse(bytes) {
         Ok(rules) => {
@@ -45,6 +51,9 @@ pub fn rules(bytes: &[u8]) {
 }
 
 /// Prices, or faults that lie in the file and are safe to print; no price is lost, and none is more than a price may be.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn prices(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match prices::parse(text, &TimeZone::UTC) {
@@ -67,6 +76,9 @@ pub fn prices(bytes: &[u8]) {
 }
 
 /// Paths of control groups, a line each: names that are not empty; what is stored of a path is stored again as it is.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn cgroup_path(bytes: &[u8]) {
     let paths: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').take(8).collect();
     for path in &paths {
@@ -87,6 +99,9 @@ pub fn cgroup_path(bytes: &[u8]) {
 }
 
 /// Arguments: redacted once and for all, and no word more or less than there was.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn argv(bytes: &[u8]) {
     let Some((first, words)) = bytes.split_first() else { return };
     let is_cut = first & 1 == 1;
@@ -102,6 +117,9 @@ pub fn argv(bytes: &[u8]) {
 
 /// Signed notes, checkpoints and keys: what is read is written again as it was, and nothing is signed that the key
 /// did not sign.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn note(bytes: &[u8]) {
     let key = SigningKey::from_seed("gpu-ledger/0123456789abcdef", &[7; 32]);
     if let (Ok(note), Ok(key)) = (Note::parse(bytes), key) {
@@ -130,6 +148,9 @@ pub fn note(bytes: &[u8]) {
 }
 
 /// What an earlier run counted, read off its page of meters; what does not say from where to go on says nothing.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn meters(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let page = HeldPage::of(text);
@@ -137,6 +158,9 @@ pub fn meters(bytes: &[u8]) {
 }
 
 /// A bill as JSON that somebody kept.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn bill(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(told) = Told::read(text) {

@@ -12,6 +12,9 @@ use crate::unit::Pid;
 
 /// A record of the ring: an event or a named error; a member that a flag calls unknown is unknown and never a number,
 /// and no text is longer than its bound or than the record.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn ring(bytes: &[u8]) {
     let record = Bytes::copy_from_slice(bytes);
     let head = wire::parse_head(&record);

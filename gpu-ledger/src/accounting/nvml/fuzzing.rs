@@ -28,6 +28,9 @@ impl Numbers<'_> {
 
 /// The structures of both versions of the call, as rows: what the driver has no value of is unknown and never a
 /// number, what it has is that number, and a row is in the journal what it was.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn nvml(bytes: &[u8]) {
     let mut numbers = Numbers(bytes);
     let second = raw::StatsV2 {

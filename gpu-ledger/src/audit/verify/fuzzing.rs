@@ -95,6 +95,9 @@ fn golden_key() -> Option<SigningKey> {
 
 /// A verdict of the golden bundle's files, some of which the input changes: never good where a file is not what it was,
 /// whoever made the manifest fit; and nothing in it writes to a terminal.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn bundle(bytes: &[u8]) {
     let (which, rest) = chosen(bytes);
     let (how, input) = chosen(rest);
@@ -146,6 +149,9 @@ pub(crate) fn golden_proofs() -> &'static [String] {
 }
 
 /// The file of one proven settlement: good with the journal's key only as it was written.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn proof(bytes: &[u8]) {
     let verdict = told(proof::verify(Ok(bytes.to_vec()), &known()));
     let is_good = verdict.integrity.verdict == IntegrityWord::Good;
@@ -155,6 +161,9 @@ pub fn proof(bytes: &[u8]) {
 }
 
 /// The documents of a bundle as those read them who go on with them: written again they are the same bytes.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn bundle_documents(bytes: &[u8]) {
     if let Ok(manifest) = Manifest::parse(bytes) {
         assert_eq!(manifest.text().ok().as_deref().map(str::as_bytes), Some(bytes));

@@ -17,13 +17,16 @@ const FILE: &str = "journal.sqlite";
 
 /// The file, some pages of which the input changes: opened or refused in words that are safe to print, and whole only
 /// where its entries are those that it had.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn journal(bytes: &[u8]) {
     let (how, input) = chosen(bytes);
     let file = if how & 1 == 0 { changed(GOLDEN, input) } else { input.to_vec() };
     let golden = golden();
     scratch::with(|folder| {
         let checked = of_file(folder, &file);
-        if checked.as_ref().is_ok_and(|head| head.is_some()) {
+        if checked.as_ref().is_ok_and(Option::is_some) {
             assert_eq!(checked.ok().flatten().as_ref(), golden.as_ref());
         }
         let Ok(reader) = Reader::open_file(&folder.join(FILE)) else { return };

@@ -41,6 +41,9 @@ const GOLDEN: [(&str, &[u8]); 16] = golden![
 ];
 
 /// The accepted batch, a file of which the input changes: it is found, and what is said of it is safe to print.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn batch(bytes: &[u8]) {
     let (which, rest) = chosen(bytes);
     let (how, input) = chosen(rest);
@@ -76,6 +79,9 @@ fn whole(batch: &Path) {
 }
 
 /// Rows and the manifest, each by itself: what is read is written again and is then the same.
+///
+/// # Panics
+/// Where that does not hold.
 pub fn rows(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n') {
         again::<Sample>(line);
