@@ -44,6 +44,7 @@
 //! | [`audit`] | bundles: a bill with all that it is made of, for whoever has nothing else; `verify` shares no arithmetic with `bill` | a journal, the bundle's folder |
 //! | [`explain`] | why a settlement stands where it does | a journal |
 //! | [`export`] | bills and settlements as other programs and people elsewhere take them | nothing |
+//! | `fuzzing` | what must hold of every parser of bytes from outside; for fuzz targets and tests alone | a folder of its own |
 //! | [`daemon`] | the loop that watches for months, its journal's writer, its socket | everything |
 //! | [`session`], [`cli`] | the shell: know every room, are known by none | everything |
 //!
@@ -82,6 +83,8 @@ pub mod doctor;
 pub mod escape;
 pub mod explain;
 pub mod export;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod host;
 pub mod identity;
 pub mod journal;

@@ -4,9 +4,11 @@ mod bench;
 mod cargo;
 mod demo;
 mod ebpf;
+mod fuzz;
 mod kernels;
 mod number;
 mod nvsim;
+mod sanitize;
 mod text;
 
 use std::io::Write as _;
@@ -34,8 +36,12 @@ enum Task {
     Ebpf(ebpf::Options),
     /// Run the event tests on kernels as distributions ship them, each booted under emulation
     Kernels(kernels::Options),
+    /// Fuzz every parser of bytes that come from outside, each for some minutes (fuzz/README.md)
+    Fuzz(fuzz::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
+    /// Run the simulated driver's tests, its C ABI library among them, under AddressSanitizer (fuzz/README.md)
+    Sanitize(sanitize::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,7 +62,9 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::DemoRole(role) => return demo::play(&role),
         Task::Ebpf(options) => ebpf::run(&options)?,
         Task::Kernels(options) => return kernels::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
+        Task::Sanitize(options) => sanitize::run(&options)?,
     }
     Ok(ExitCode::SUCCESS)
 }

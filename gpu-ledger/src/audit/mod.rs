@@ -14,6 +14,8 @@
 pub mod bill;
 pub mod bundle;
 pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod layout;
 pub mod line;
 #[cfg(test)]

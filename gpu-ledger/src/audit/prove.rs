@@ -33,7 +33,7 @@ pub fn prove(journal: &JournalFiles, by: &Signer, seq: u64) -> Result<String, Bu
 }
 
 /// The file, of a line with its end.
-pub(super) fn text(key: &str, checkpoint: &str, line: &str) -> Result<String, BundleError> {
+pub(crate) fn text(key: &str, checkpoint: &str, line: &str) -> Result<String, BundleError> {
     let form = |error: serde_json::Error| BundleError::Form(error.to_string());
     let head = ProofHead::new(key.to_owned(), checkpoint.to_owned());
     let mut text = serde_json::to_string(&head).map_err(form)?;

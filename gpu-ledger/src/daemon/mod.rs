@@ -19,6 +19,8 @@ mod closing;
 mod end;
 mod fold;
 mod fresh;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod gaps;
 mod meters;
 mod offline;

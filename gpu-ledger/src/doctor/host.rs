@@ -123,7 +123,7 @@ fn touch(findings: &[Finding], wanted: bool) -> Check {
 }
 
 /// Whether procfs hides other people's processes from some (`hidepid`, proc(5)).
-fn hidden_pids(proc_root: &Path) -> Check {
+pub(super) fn hidden_pids(proc_root: &Path) -> Check {
     let check = "hidepid";
     let path = proc_root.join("self/mountinfo");
     let text = match std::fs::read(&path) {

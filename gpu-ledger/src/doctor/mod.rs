@@ -4,6 +4,8 @@
 //! directory, to look. May not: change anything, not even by making a file to see whether it can.
 
 mod driver;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod host;
 mod state;
 mod text;

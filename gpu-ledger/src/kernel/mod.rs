@@ -9,6 +9,8 @@ pub mod btf;
 pub mod devices;
 pub mod error;
 mod fault_log;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod loss;
 pub mod mounts;
 pub mod offsets;

@@ -183,7 +183,7 @@ fn ring_buffer() -> Outcome {
 }
 
 /// The effective capabilities as the kernel prints them, a bit a capability.
-fn effective_capabilities(proc_root: &Path) -> Result<u64, KernelError> {
+pub(super) fn effective_capabilities(proc_root: &Path) -> Result<u64, KernelError> {
     let path = proc_root.join("self/status");
     let text = read_file(&path)?;
     let text = String::from_utf8_lossy(&text);

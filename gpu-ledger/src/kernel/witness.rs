@@ -57,7 +57,7 @@ fn wrong(path: &Path, what: &'static str) -> KernelError {
 }
 
 /// Parent and start time: fields 4 and 22, counted behind the name, which may hold anything.
-fn stat(process: &Path) -> Result<(Pid, u64), KernelError> {
+pub(super) fn stat(process: &Path) -> Result<(Pid, u64), KernelError> {
     let path = process.join("stat");
     let text = read_file(&path)?;
     let behind = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 1..));
@@ -71,7 +71,7 @@ fn stat(process: &Path) -> Result<(Pid, u64), KernelError> {
     }
 }
 
-fn user_ids(process: &Path) -> Result<(u32, u32), KernelError> {
+pub(super) fn user_ids(process: &Path) -> Result<(u32, u32), KernelError> {
     let path = process.join("status");
     let text = read_file(&path)?;
     let text = String::from_utf8_lossy(&text);
@@ -83,7 +83,7 @@ fn user_ids(process: &Path) -> Result<(u32, u32), KernelError> {
     }
 }
 
-fn login_uid(process: &Path) -> Result<LoginUid, KernelError> {
+pub(super) fn login_uid(process: &Path) -> Result<LoginUid, KernelError> {
     let path = process.join("loginuid");
     let text = match read_file(&path) {
         Ok(text) => text,
@@ -97,7 +97,7 @@ fn login_uid(process: &Path) -> Result<LoginUid, KernelError> {
     Ok(if number == u32::MAX { LoginUid::Unset } else { LoginUid::Set(number) })
 }
 
-fn executables(process: &Path) -> Result<Vec<FileIdentity>, KernelError> {
+pub(super) fn executables(process: &Path) -> Result<Vec<FileIdentity>, KernelError> {
     let path = process.join("exe");
     let shown = |cause| KernelError::File { path: path.display().to_string(), cause };
     let metadata = std::fs::metadata(&path).map_err(shown)?;
@@ -128,7 +128,7 @@ const fn pack(major: u64, minor: u64) -> u64 {
 
 /// v2, and the hierarchies of [`CONTROLLERS`] where v1 carries them. A kernfs id is the inode of
 /// the group's directory, so the mounted tree tells it.
-fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
+pub(super) fn cgroups(proc_root: &Path, process: &Path) -> Result<Vec<CgroupId>, String> {
     let mounts = cgroup_mounts(proc_root).map_err(|error| error.to_string())?;
     let text = read_file(&process.join("cgroup")).map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&text).into_owned();

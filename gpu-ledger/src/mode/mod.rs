@@ -3,6 +3,8 @@
 //! Purpose: the one place that turns the mode on, and says what that means for whoever holds a GPU
 //! already. May touch: the driver, procfs. May not: turn the mode off, or restart anybody.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod holders;
 mod report;
 

@@ -17,6 +17,8 @@ mod asked;
 mod client;
 mod desk;
 mod files;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod helper;
 mod shelf;
 #[cfg(test)]

@@ -211,7 +211,7 @@ impl<'library> GpuHandle<'library> {
         if let Some(v2) = self.library.stats_v2 {
             let call = "nvmlDeviceGetAccountingStats_v2";
             match calls.run(call, || raw::stats_v2(&self.device, v2, pid.0)) {
-                Ok(stats) => return Answer::Row(self.row_v2(pid, stats)),
+                Ok(stats) => return Answer::Row(row_v2(&self.uuid, pid, stats)),
                 // A library newer than its driver: the older call may still know.
                 Err(NvmlError::FunctionNotFound | NvmlError::UnexpectedVariant(25 | 26)) => {}
                 Err(error) => return self.no_row(call, error),
@@ -219,7 +219,7 @@ impl<'library> GpuHandle<'library> {
         }
         let call = "nvmlDeviceGetAccountingStats";
         match calls.run(call, || self.device.accounting_stats_for(pid.0)) {
-            Ok(stats) => Answer::Row(self.row_v1(pid, &stats)),
+            Ok(stats) => Answer::Row(row_v1(&self.uuid, pid, &stats)),
             Err(error) => self.no_row(call, error),
         }
     }
@@ -228,47 +228,6 @@ impl<'library> GpuHandle<'library> {
         match error {
             NvmlError::NotFound => Answer::Gone,
             error => Answer::Unread(self.unknown(CallKind::Accounting, call, error)),
-        }
-    }
-
-    fn row_v2(&self, pid: Pid, stats: raw::StatsV2) -> Row {
-        let sums = UtilizationSums {
-            sample_count: stats.sample_count,
-            gpu_centipercent: stats.sum_gpu_util,
-        };
-        let available = stats.sample_count != u64::MAX && stats.sum_gpu_util != u64::MAX;
-        let stats = AccountingStats {
-            gpu_utilization: (stats.gpu_utilization != u32::MAX).then_some(stats.gpu_utilization),
-            is_running: stats.is_running != 0,
-            max_memory_usage: (stats.max_memory_usage != u64::MAX)
-                .then_some(stats.max_memory_usage),
-            memory_utilization: None,
-            start_time: stats.start_time,
-            time: stats.time,
-        };
-        Row { sums: available.then_some(sums), ..self.row_v1(pid, &stats) }
-    }
-
-    fn row_v1(&self, pid: Pid, stats: &AccountingStats) -> Row {
-        let memory_peak = match stats.max_memory_usage {
-            None => Observed::Unknown(UnknownReason::ValueNotAvailable),
-            // Containers are known to show 0 while using memory.
-            Some(0) => Observed::Unknown(UnknownReason::MaxMemoryZero),
-            Some(bytes) => Observed::Known(Bytes(bytes)),
-        };
-        let utilization = match stats.gpu_utilization {
-            Some(percent) => Observed::Known(percent),
-            None => Observed::Unknown(UnknownReason::ValueNotAvailable),
-        };
-        Row {
-            gpu: self.uuid.clone(),
-            pid,
-            start: (stats.start_time != 0).then_some(WallUs(stats.start_time)),
-            held: Ms(stats.time),
-            running: stats.is_running,
-            memory_peak,
-            utilization,
-            sums: None,
         }
     }
 
@@ -408,6 +367,46 @@ impl<'library> GpuHandle<'library> {
             Err(NvmlError::NotFound | NvmlError::NoData) => Ok(Vec::new()),
             Err(error) => Err(self.unknown(CallKind::Samples, call, error)),
         }
+    }
+}
+
+/// A row of the second version of the call. What the driver has no value of is all ones.
+pub(super) fn row_v2(gpu: &GpuUuid, pid: Pid, stats: raw::StatsV2) -> Row {
+    let sums =
+        UtilizationSums { sample_count: stats.sample_count, gpu_centipercent: stats.sum_gpu_util };
+    let available = stats.sample_count != u64::MAX && stats.sum_gpu_util != u64::MAX;
+    let stats = AccountingStats {
+        gpu_utilization: (stats.gpu_utilization != u32::MAX).then_some(stats.gpu_utilization),
+        is_running: stats.is_running != 0,
+        max_memory_usage: (stats.max_memory_usage != u64::MAX).then_some(stats.max_memory_usage),
+        memory_utilization: None,
+        start_time: stats.start_time,
+        time: stats.time,
+    };
+    Row { sums: available.then_some(sums), ..row_v1(gpu, pid, &stats) }
+}
+
+/// A row of the first version, as the wrapper reads it.
+pub(super) fn row_v1(gpu: &GpuUuid, pid: Pid, stats: &AccountingStats) -> Row {
+    let memory_peak = match stats.max_memory_usage {
+        None => Observed::Unknown(UnknownReason::ValueNotAvailable),
+        // Containers are known to show 0 while using memory.
+        Some(0) => Observed::Unknown(UnknownReason::MaxMemoryZero),
+        Some(bytes) => Observed::Known(Bytes(bytes)),
+    };
+    let utilization = match stats.gpu_utilization {
+        Some(percent) => Observed::Known(percent),
+        None => Observed::Unknown(UnknownReason::ValueNotAvailable),
+    };
+    Row {
+        gpu: gpu.clone(),
+        pid,
+        start: (stats.start_time != 0).then_some(WallUs(stats.start_time)),
+        held: Ms(stats.time),
+        running: stats.is_running,
+        memory_peak,
+        utilization,
+        sums: None,
     }
 }
 

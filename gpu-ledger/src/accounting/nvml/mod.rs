@@ -4,6 +4,8 @@
 //! the library. May not: keep a deadline (the worker does), set anything but the mode, clear the
 //! driver's store. Unsafe code is in [`raw`] alone.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod gauges;
 mod gpu;
 mod raw;

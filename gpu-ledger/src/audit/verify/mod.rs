@@ -12,6 +12,8 @@
 
 mod books;
 mod folder;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod keys;
 mod line;
 mod period;

@@ -16,6 +16,7 @@ use super::segment::{Growing, SEGMENT_ENTRIES, Segment};
 use super::side::Acknowledged;
 use super::tree::{Growth, frontier_of};
 use crate::argv::StoredText;
+use crate::escape::printable;
 use crate::journal::Digest;
 use crate::journal::chain::{Head, Recovered, booking_key};
 use crate::journal::commitment::CommitmentKey;
@@ -74,7 +75,7 @@ impl CheckReport {
 pub struct Fault {
     /// The entry it is about, where it is about one.
     pub seq: Option<u64>,
-    /// What.
+    /// What, safe to print.
     pub what: String,
 }
 
@@ -139,7 +140,9 @@ impl<'a> Checking<'a> {
     fn fault(&mut self, seq: Option<u64>, what: impl Into<String>) {
         self.report.faults_total = self.report.faults_total.saturating_add(1);
         if self.report.faults.len() < FAULTS_TOLD_MAX {
-            self.report.faults.push(Fault { seq, what: what.into() });
+            // SQLite quotes what stands in the file, which anybody may have written.
+            let what = printable(what.into().as_bytes()).to_string();
+            self.report.faults.push(Fault { seq, what });
         }
     }
 

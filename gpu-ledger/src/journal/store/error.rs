@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::escape::printable;
 use crate::journal::ChainError;
 use crate::journal::canon::CanonError;
 use crate::journal::note::NoteError;
@@ -94,12 +95,12 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The database contradicts itself.
-    #[error("{} is damaged: {what}; keep it as it is, see `gpu-ledger journal check`, and restore a \
-             copy", path.display())]
+    #[error("{} is damaged: {}; keep it as it is, see `gpu-ledger journal check`, and restore a \
+             copy", path.display(), printable(what.as_bytes()))]
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong. SQLite quotes what stands in the file, which anybody may have written.
         what: String,
     },
     /// What is entered, or what was read back, contradicts the chain.
@@ -121,7 +122,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// An earlier error left it open what is on the disk.
-    #[error("{} must be opened again: {cause}", path.display())]
+    #[error("{} must be opened again: {}", path.display(), printable(cause.as_bytes()))]
     Poisoned {
         /// Which file.
         path: PathBuf,
@@ -129,7 +130,7 @@ pub enum StoreError {
         cause: String,
     },
     /// SQLite failed.
-    #[error("{}: {cause}", path.display())]
+    #[error("{}: {}", path.display(), printable(cause.to_string().as_bytes()))]
     Database {
         /// Which file.
         path: PathBuf,

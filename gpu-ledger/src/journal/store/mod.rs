@@ -49,6 +49,8 @@ mod entering;
 mod erase;
 mod error;
 mod files;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod parts;
 mod period;
 mod place;

@@ -18,6 +18,8 @@ mod csv;
 mod derive;
 mod during;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod held;
 mod iteration;
 mod log;

@@ -1,0 +1,4 @@
+gpu-ledger audit manifest v1
+d0578dd93ad43a08224a83d54a98c90e9594cf85f580bcc472e828478dca3ac2
+
+— gpu-ledger/0123456789abcdef 4Z/SjpF11F5UmHaQSwOjDxFUuh9WTRTvvMs+/srXr9l6xNUM8jioEfthY7+VUYXy86xNexxORSh9/yzCedIkgIACMw8=
