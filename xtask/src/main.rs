@@ -3,9 +3,11 @@
 mod bench;
 mod cargo;
 mod demo;
+mod dist;
 mod ebpf;
 mod number;
 mod nvsim;
+mod unsafety;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,10 +30,14 @@ enum Task {
     /// A process of the demo: for its own use
     #[command(hide = true, subcommand)]
     DemoRole(demo::Role),
+    /// Make what is installed: .deb, .rpm, a static program, and the list of what is in them
+    Dist(dist::Options),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
     /// Build the simulated driver
     Nvsim(nvsim::Options),
+    /// Count every `unsafe` anew into UNSAFE.md; its reasons stay
+    Unsafe,
 }
 
 fn main() -> ExitCode {
@@ -50,8 +56,10 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::Bench(options) => bench::run(&options)?,
         Task::Demo(options) => return demo::run(&options),
         Task::DemoRole(role) => return demo::play(&role),
+        Task::Dist(options) => dist::run(&options)?,
         Task::Ebpf(options) => ebpf::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
+        Task::Unsafe => unsafety::run()?,
     }
     Ok(ExitCode::SUCCESS)
 }
