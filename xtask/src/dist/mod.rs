@@ -84,7 +84,6 @@ pub(crate) struct Parts {
     /// Seconds since 1970 of every file and of every package: the same tree makes the same bytes.
     epoch: String,
     tree: Tree,
-    program: PathBuf,
     needs: binary::Needs,
     sbom: String,
     release: bool,
@@ -109,7 +108,7 @@ impl Parts {
         fresh(&made)?;
         tool::told(tool::tool(&manual).arg(&made))?;
         let tree = Tree::gather(root, &program, &made, &sbom, &notices, &changelog)?;
-        Ok(Self { version, epoch, tree, program, needs, sbom, release })
+        Ok(Self { version, epoch, tree, needs, sbom, release })
     }
 }
 

@@ -62,7 +62,7 @@ impl Library {
     /// Opens the library at `path`, or the system's, and initialises it. May block in the driver.
     pub fn open(path: Option<&Path>, calls: &mut Calls) -> Result<Self, Unknown> {
         if !LOADS_LIBRARIES {
-            let detail = Some("a static build loads none".to_owned());
+            let detail = Some("static-build".to_owned());
             return Err(Unknown { detail, ..Unknown::of(UnknownReason::NvmlLibraryNotFound) });
         }
         let call = "nvmlInit_v2";
