@@ -62,7 +62,8 @@ fn found() -> anyhow::Result<BTreeMap<String, usize>> {
 }
 
 fn root() -> anyhow::Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     Ok(root.canonicalize()?)
 }
 
@@ -146,7 +147,9 @@ fn quoted(text: &str) -> usize {
 /// The length of a raw text that begins here; 0 where none does.
 fn raw(text: &str) -> usize {
     let hashes = text.chars().skip(1).take_while(|one| *one == '#').count();
-    let Some(inside) = text.get(hashes + 1..).and_then(|rest| rest.strip_prefix('"')) else { return 0 };
+    let Some(inside) = text.get(hashes + 1..).and_then(|rest| rest.strip_prefix('"')) else {
+        return 0;
+    };
     let end = format!("\"{}", "#".repeat(hashes));
     inside.find(&end).map_or(text.len(), |at| hashes + 2 + at + end.len())
 }

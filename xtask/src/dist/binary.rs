@@ -35,11 +35,17 @@ pub(super) fn look(program: &Path) -> anyhow::Result<Needs> {
     let needed: Vec<&str> = needed(&headers).collect();
     ensure!(needed.contains(&"libc.so.6"), "{} needs no libc: {headers}", program.display());
     for library in &needed {
-        ensure!(LIBRARIES.contains(library), "it needs {library}, which no package of ours asks for");
+        ensure!(
+            LIBRARIES.contains(library),
+            "it needs {library}, which no package of ours asks for"
+        );
     }
     let glibc = symbols.split_whitespace().filter_map(version).max();
     let glibc = glibc.context("objdump says no version of glibc")?;
-    ensure!(glibc <= GLIBC_MAX, "it needs glibc {glibc}; build it on Debian 12, which has {GLIBC_MAX}");
+    ensure!(
+        glibc <= GLIBC_MAX,
+        "it needs glibc {glibc}; build it on Debian 12, which has {GLIBC_MAX}"
+    );
     Ok(Needs { glibc })
 }
 
@@ -58,7 +64,10 @@ fn version(word: &str) -> Option<Glibc> {
 pub(super) fn look_at_static(program: &Path, root: &Path) -> anyhow::Result<()> {
     let headers = told(tool("objdump").arg("-p").arg(program))?;
     let needed: Vec<&str> = needed(&headers).collect();
-    ensure!(needed.is_empty() && !headers.contains("INTERP"), "the static program needs {needed:?}");
+    ensure!(
+        needed.is_empty() && !headers.contains("INTERP"),
+        "the static program needs {needed:?}"
+    );
     let mut verify = tool(program);
     verify.args(["audit", "verify"]).arg(root.join("tests/data/audit/v1"));
     let verified = ran(&mut verify)?;
@@ -91,7 +100,8 @@ mod tests {
 
     #[test]
     fn libraries_are_found_in_what_objdump_says() {
-        let headers = "  NEEDED               libm.so.6\n  SONAME  x\n  NEEDED               libc.so.6\n";
+        let headers =
+            "  NEEDED               libm.so.6\n  SONAME  x\n  NEEDED               libc.so.6\n";
         assert_eq!(needed(headers).collect::<Vec<_>>(), ["libm.so.6", "libc.so.6"]);
     }
 

@@ -24,18 +24,17 @@ pub(super) fn make(parts: &Parts, version: &Version, out: &Path) -> anyhow::Resu
     let work = tempfile::tempdir()?;
     let tree = work.path().join("tree");
     parts.tree.write(&tree, &parts.epoch)?;
-    put_file(
-        &tree.join("usr/share/lintian/overrides/gpu-ledger"),
-        OVERRIDES.as_bytes(),
-        0o644,
-    )?;
+    put_file(&tree.join("usr/share/lintian/overrides/gpu-ledger"), OVERRIDES.as_bytes(), 0o644)?;
     let control = tree.join("DEBIAN");
     let size: usize = parts.tree.0.values().map(|file| file.bytes.len().div_ceil(1024)).sum();
     let text = CONTROL
         .replace("@VERSION@", &full)
         .replace("@SIZE@", &size.to_string())
         .replace("@GLIBC@", &parts.needs.glibc.to_string());
-    ensure!(!text.contains('@') || text.contains("@gpu-ledger.invalid"), "a blank of control is left");
+    ensure!(
+        !text.contains('@') || text.contains("@gpu-ledger.invalid"),
+        "a blank of control is left"
+    );
     put_file(&control.join("control"), text.as_bytes(), 0o644)?;
     let mut conffiles = String::new();
     for (place, _) in parts.tree.0.iter().filter(|(_, file)| file.config) {

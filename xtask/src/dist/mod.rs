@@ -101,7 +101,12 @@ impl Parts {
         let notices = notices::make(root, &metadata)?;
         // As the release profile leaves it: the names of functions stay, for a backtrace that somebody sends.
         let program = work.join("gpu-ledger");
-        let stripped = tool::tool("strip").arg("--strip-debug").arg("-o").arg(&program).arg(&built).status()?;
+        let stripped = tool::tool("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .arg(&program)
+            .arg(&built)
+            .status()?;
         ensure!(stripped.success(), "strip: {stripped}");
         let needs = binary::look(&program)?;
         let made = work.join("manual");
@@ -118,13 +123,15 @@ fn epoch(changelog: &str) -> anyhow::Result<String> {
         return given.into_string().ok().context("SOURCE_DATE_EPOCH is no text");
     }
     let signed = changelog.lines().find(|line| line.starts_with(" -- "));
-    let (_, date) = signed.and_then(|line| line.split_once(">  ")).context("an undated changelog")?;
+    let (_, date) =
+        signed.and_then(|line| line.split_once(">  ")).context("an undated changelog")?;
     let seconds = tool::told(tool::tool("date").args(["--utc", "+%s", "--date", date]))?;
     Ok(seconds.trim().to_owned())
 }
 
 fn root() -> anyhow::Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     Ok(root.canonicalize()?)
 }
 
@@ -133,7 +140,11 @@ fn fresh(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         for name in names(folder)? {
             let path = folder.join(&name);
-            ensure!(path.is_file(), "{} is nothing that dist made: name another --out", path.display());
+            ensure!(
+                path.is_file(),
+                "{} is nothing that dist made: name another --out",
+                path.display()
+            );
             std::fs::remove_file(&path)?;
         }
     }

@@ -42,7 +42,11 @@ pub(super) fn make(root: &Path, metadata: &Value) -> anyhow::Result<String> {
     for (of, text) in sorted {
         write!(all, "\n{}\n{}\n\n{text}\n", "=".repeat(78), of.join(", "))?;
     }
-    write!(all, "\n{}\nCrates without such a file, and the licence that each names:\n", "=".repeat(78))?;
+    write!(
+        all,
+        "\n{}\nCrates without such a file, and the licence that each names:\n",
+        "=".repeat(78)
+    )?;
     all.push_str(&without);
     Ok(all)
 }

@@ -45,7 +45,8 @@ pub(super) fn make(root: &Path, parts: &Parts, out: &Path) -> anyhow::Result<Pat
     told(rpmbuild.arg(root.join(SPEC)))?;
     let made = made.join("x86_64");
     let built = names(&made)?;
-    let name = built.first().with_context(|| format!("rpmbuild made nothing in {}", made.display()))?;
+    let name =
+        built.first().with_context(|| format!("rpmbuild made nothing in {}", made.display()))?;
     let package = out.join(name);
     super::copy(&made.join(name), &package)?;
     Ok(package)
@@ -58,7 +59,9 @@ fn files(tree: &Tree) -> anyhow::Result<String> {
         let place = moved(place);
         let kind = match place.as_str() {
             _ if file.config => "%config(noreplace) ",
-            doc if doc.starts_with("usr/share/doc/") || doc.starts_with("usr/share/man/") => "%doc ",
+            doc if doc.starts_with("usr/share/doc/") || doc.starts_with("usr/share/man/") => {
+                "%doc "
+            }
             _ => "",
         };
         writeln!(list, "%attr({:04o},root,root) {kind}/{place}", file.mode)?;

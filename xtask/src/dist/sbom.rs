@@ -129,7 +129,9 @@ pub(super) fn linked(metadata: &Value) -> anyhow::Result<Linked<'_>> {
 }
 
 fn text<'a>(of: &'a Value, name: &str) -> anyhow::Result<&'a str> {
-    of.get(name).and_then(Value::as_str).with_context(|| format!("cargo says no {name} of {of:.80}"))
+    of.get(name)
+        .and_then(Value::as_str)
+        .with_context(|| format!("cargo says no {name} of {of:.80}"))
 }
 
 fn reference(package: &Value) -> anyhow::Result<String> {
@@ -151,7 +153,8 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 
 /// The C library that its crate has inside.
 fn sqlite(package: &Value) -> anyhow::Result<Value> {
-    let folder = Path::new(text(package, "manifest_path")?).parent().context("a crate in no folder")?;
+    let folder =
+        Path::new(text(package, "manifest_path")?).parent().context("a crate in no folder")?;
     let header = read(&folder.join("sqlite3/sqlite3.h"))?;
     let version = header.lines().find_map(|line| line.strip_prefix("#define SQLITE_VERSION "));
     let version = version.context("sqlite3.h says no version")?.trim().trim_matches('"');

@@ -90,7 +90,8 @@ impl Tree {
 
     /// A text as policy wants it: gzip's smallest, without name or time.
     fn put_packed(&mut self, place: &str, text: &str) -> anyhow::Result<()> {
-        let mut gzip = tool("gzip").args(["-9n"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut gzip =
+            tool("gzip").args(["-9n"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut into = gzip.stdin.take().context("gzip has no stdin")?;
         let text = text.to_owned();
         let writer = std::thread::spawn(move || into.write_all(text.as_bytes()));
@@ -134,7 +135,8 @@ pub(super) fn date(folder: &Path, epoch: &str) -> anyhow::Result<()> {
     }
     // Folders after what is in them.
     let at = format!("@{epoch}");
-    let touched = tool("touch").args(["--no-dereference", "--date", &at]).args(all.iter().rev()).status()?;
+    let touched =
+        tool("touch").args(["--no-dereference", "--date", &at]).args(all.iter().rev()).status()?;
     ensure!(touched.success(), "touch: {touched}");
     Ok(())
 }
