@@ -48,7 +48,7 @@ fn found() -> anyhow::Result<BTreeMap<String, usize>> {
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".rs") {
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let count = count(&std::fs::read_to_string(&path)?);
                 let file = path.strip_prefix(&root)?.to_string_lossy().into_owned();
                 if count > 0 {

@@ -111,6 +111,6 @@ mod tests {
         assert!(look(&own).unwrap().glibc >= Glibc(2, 2));
         // Of all programs of a Debian system, the one that must have more than glibc.
         let error = look(Path::new("/usr/bin/dpkg-deb")).err().unwrap().to_string();
-        assert!(error.contains("liblzma") || error.contains("libz"), "{error}");
+        assert!(error.contains("which no package of ours asks for"), "{error}");
     }
 }

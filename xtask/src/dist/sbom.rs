@@ -40,10 +40,10 @@ pub(super) fn make(
         let sum = checksums.get(&(name.to_owned(), number.to_owned()));
         ensure!(sum.is_some() || package["source"].is_null(), "Cargo.lock has no sum of {name}");
         if let Some(sum) = sum {
-            component["hashes"] = json!([{"alg": "SHA-256", "content": sum}]);
+            put(&mut component, "hashes", json!([{"alg": "SHA-256", "content": sum}]));
         }
         if name == "libsqlite3-sys" {
-            component["components"] = json!([sqlite(package)?]);
+            put(&mut component, "components", json!([sqlite(package)?]));
         }
         components.push(component);
     }
@@ -90,7 +90,10 @@ pub(super) fn linked(metadata: &Value) -> anyhow::Result<Linked<'_>> {
         Ok(of.get(value).and_then(Value::as_array).with_context(|| format!("no {value}"))?.clone())
     };
     let packages = metadata.get("packages").and_then(Value::as_array).context("no packages")?;
-    let nodes = metadata["resolve"]["nodes"].as_array().context("cargo resolved nothing")?;
+    let nodes = metadata
+        .pointer("/resolve/nodes")
+        .and_then(Value::as_array)
+        .context("cargo resolved nothing")?;
     let mut by_id = BTreeMap::new();
     for package in packages {
         by_id.insert(text(package, "id")?, package);
@@ -126,6 +129,12 @@ pub(super) fn linked(metadata: &Value) -> anyhow::Result<Linked<'_>> {
         }
     }
     Ok(linked)
+}
+
+fn put(component: &mut Value, name: &str, value: Value) {
+    if let Some(component) = component.as_object_mut() {
+        component.insert(name.to_owned(), value);
+    }
 }
 
 fn text<'a>(of: &'a Value, name: &str) -> anyhow::Result<&'a str> {

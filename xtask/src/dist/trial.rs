@@ -264,7 +264,7 @@ impl System {
         let ended = rustix::process::kill_process(pid, rustix::process::Signal::TERM)
             .map_err(anyhow::Error::from)
             .and_then(|()| Ok(daemon.wait_with_output()?));
-        let said = ended.map(|output| both(&output)).unwrap_or_else(|error| error.to_string());
+        let said = ended.map_or_else(|error| error.to_string(), |output| both(&output));
         done.with_context(|| format!("the daemon said:\n{said}"))
     }
 
