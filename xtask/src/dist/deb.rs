@@ -15,6 +15,7 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("prerm", include_str!("../../../packaging/deb/prerm")),
     ("postrm", include_str!("../../../packaging/deb/postrm")),
 ];
+const OVERRIDES_AT: &str = "usr/share/lintian/overrides/gpu-ledger";
 /// What lintian says and is wrong about here, each with its reason.
 const OVERRIDES: &str = include_str!("../../../packaging/deb/lintian-overrides");
 
@@ -64,7 +65,7 @@ pub(super) fn make(parts: &Parts, version: &Version, out: &Path) -> anyhow::Resu
 /// What `debsums` compares an installed system with.
 fn sums(tree: &Path, parts: &Parts) -> anyhow::Result<String> {
     let places = parts.tree.0.iter().filter(|(_, file)| !file.config).map(|(place, _)| place);
-    told(tool("md5sum").current_dir(tree).args(places))
+    told(tool("md5sum").current_dir(tree).args(places).arg(OVERRIDES_AT))
 }
 
 /// That the package is what the tree is, and the same bytes when it is made again.

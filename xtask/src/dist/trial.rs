@@ -36,7 +36,6 @@ pub(super) fn run(root: &Path, parts: &Parts, work: &Path) -> anyhow::Result<()>
     std::fs::create_dir(&packages)?;
     let package = deb::make(parts, &parts.version, &packages)?;
     deb::look(&package, parts)?;
-    deb::lint(&package)?;
     let rpm = rpm::make(root, parts, &packages)?;
     rpm::look(&rpm, root, parts)?;
     let before =
