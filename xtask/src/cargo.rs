@@ -20,12 +20,12 @@ pub(crate) fn build_release(packages: &[&str]) -> anyhow::Result<Artifacts> {
 
 /// Builds an example of a package as users get the package.
 pub(crate) fn build_example(package: &str, example: &str) -> anyhow::Result<PathBuf> {
-    built(&["--package", package, "--example", example, "--release"])?.named(example)
+    build_example_as(package, example, true)
 }
 
 /// Builds an integration test of a package; its program.
 pub(crate) fn build_test(package: &str, test: &str) -> anyhow::Result<PathBuf> {
-    let messages = said(&["test", "--no-run", "--package", package, "--test", test])?;
+    let messages = said_by(cargo(), &["test", "--no-run", "--package", package, "--test", test])?;
     let mut program = messages.lines().filter_map(|message| {
         let message: serde_json::Value = serde_json::from_str(message).ok()?;
         let is_test = message.get("target")?.get("name")?.as_str()? == test;
@@ -46,19 +46,52 @@ pub(crate) fn target() -> anyhow::Result<PathBuf> {
     own.ancestors().nth(2).map(Path::to_owned).context("this program lies in no target folder")
 }
 
-fn build_as(packages: &[&str], release: bool) -> anyhow::Result<Artifacts> {
+/// Builds the product for this machine's own target with everything linked in, the C library as well.
+pub(crate) fn build_static(target: &str) -> anyhow::Result<PathBuf> {
+    let mut command = cargo();
+    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    let arguments = ["--package", "gpu-ledger", "--bin", "gpu-ledger", "--release", "--target"];
+    built_by(command, &[&arguments[..], &[target]].concat())?.named("gpu-ledger")
+}
+
+/// Builds an example in the profile that its user wants.
+pub(crate) fn build_example_as(
+    package: &str,
+    example: &str,
+    release: bool,
+) -> anyhow::Result<PathBuf> {
+    let arguments = ["--package", package, "--example", example];
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    built(&[&arguments, profile].concat())?.named(example)
+}
+
+/// What is in the dependency graph of this workspace, as the committed lock file has it.
+pub(crate) fn metadata(target: &str) -> anyhow::Result<serde_json::Value> {
+    let mut command = cargo();
+    command
+        .args(["metadata", "--format-version=1", "--locked", "--filter-platform", target])
+        .current_dir(root());
+    let told = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(told.status.success(), "cargo metadata: {}", told.status);
+    serde_json::from_slice(&told.stdout).context("cargo's metadata are no JSON")
+}
+
+pub(crate) fn build_as(packages: &[&str], release: bool) -> anyhow::Result<Artifacts> {
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     built(&packages.chain(release.then_some("--release")).collect::<Vec<_>>())
 }
 
 fn built(arguments: &[&str]) -> anyhow::Result<Artifacts> {
-    let messages = said(&[&["build"], arguments].concat())?;
+    built_by(cargo(), arguments)
+}
+
+fn built_by(command: Command, arguments: &[&str]) -> anyhow::Result<Artifacts> {
+    let messages = said_by(command, &[&["build"], arguments].concat())?;
     Ok(Artifacts(messages.lines().flat_map(files).collect()))
 }
 
 /// What cargo says of what it made.
-fn said(arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = cargo();
+fn said_by(mut command: Command, arguments: &[&str]) -> anyhow::Result<String> {
     command
         .args(arguments)
         .args(["--quiet", "--message-format=json-render-diagnostics"])

@@ -3,6 +3,7 @@
 mod bench;
 mod cargo;
 mod demo;
+mod dist;
 mod ebpf;
 mod fuzz;
 mod kernels;
@@ -10,6 +11,7 @@ mod number;
 mod nvsim;
 mod sanitize;
 mod text;
+mod unsafety;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -32,6 +34,8 @@ enum Task {
     /// A process of the demo: for its own use
     #[command(hide = true, subcommand)]
     DemoRole(demo::Role),
+    /// Make what is installed: .deb, .rpm, a static program, and the list of what is in them
+    Dist(dist::Options),
     /// Rebuild the kernel object (needs the tools of gpu-ledger/bpf/README.md)
     Ebpf(ebpf::Options),
     /// Run the event tests on kernels as distributions ship them, each booted under emulation
@@ -42,6 +46,8 @@ enum Task {
     Nvsim(nvsim::Options),
     /// Run the simulated driver's tests, its C ABI library among them, under AddressSanitizer (fuzz/README.md)
     Sanitize(sanitize::Options),
+    /// Count every `unsafe` anew into UNSAFE.md; its reasons stay
+    Unsafe,
 }
 
 fn main() -> ExitCode {
@@ -60,11 +66,13 @@ fn run(task: Task) -> anyhow::Result<ExitCode> {
         Task::Bench(options) => bench::run(&options)?,
         Task::Demo(options) => return demo::run(&options),
         Task::DemoRole(role) => return demo::play(&role),
+        Task::Dist(options) => dist::run(&options)?,
         Task::Ebpf(options) => ebpf::run(&options)?,
         Task::Kernels(options) => return kernels::run(&options),
         Task::Fuzz(options) => fuzz::run(&options)?,
         Task::Nvsim(options) => nvsim::run(&options)?,
         Task::Sanitize(options) => sanitize::run(&options)?,
+        Task::Unsafe => unsafety::run()?,
     }
     Ok(ExitCode::SUCCESS)
 }

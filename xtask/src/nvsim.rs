@@ -22,15 +22,14 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let built = build()?;
-    let library = named_library(&built, &options.without)?;
+    let (program, library) = build(&options.without)?;
     let mut out = std::io::stdout().lock();
     if options.print_binary {
-        writeln!(out, "{}", built.binary.display())?;
+        writeln!(out, "{}", program.display())?;
     } else if options.print_library {
         writeln!(out, "{}", library.display())?;
     } else {
-        writeln!(out, "program {}", built.binary.display())?;
+        writeln!(out, "program {}", program.display())?;
         writeln!(out, "library {}", library.display())?;
     }
     Ok(())
@@ -42,9 +41,13 @@ struct Built {
     library: PathBuf,
 }
 
-fn build() -> anyhow::Result<Built> {
+/// Builds it: its program, and its library under the name that programs look for.
+pub(crate) fn build(without: &[String]) -> anyhow::Result<(PathBuf, PathBuf)> {
     let artifacts = cargo::build(&["nvsim", "nvsim-nvml"])?;
-    Ok(Built { binary: artifacts.named("nvsim")?, library: artifacts.named("libnvsim_nvml.so")? })
+    let (binary, library) = (artifacts.named("nvsim")?, artifacts.named("libnvsim_nvml.so")?);
+    let built = Built { binary, library };
+    let library = named_library(&built, without)?;
+    Ok((built.binary, library))
 }
 
 /// Puts the library under the name that programs look for, in a folder of its own: one for the

@@ -107,6 +107,13 @@ enum Command {
     ContainerNames(names::ContainerNames),
 }
 
+/// The command line as a whole, for what is made of it beside the program: man pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    use clap::CommandFactory as _;
+    Arguments::command()
+}
+
 /// Runs what the process's arguments ask for. `stdout_was_closed`: it was when this process began, which nothing tells
 /// any more now.
 #[must_use]

@@ -8,7 +8,7 @@ use super::{Area, Check, Status};
 use crate::accounting::FinalRow;
 use crate::accounting::driver::{DriverFacts, GpuFacts};
 use crate::accounting::harvest::DEAD_ROWS_MAX;
-use crate::accounting::nvml::{DriverKind, MigState};
+use crate::accounting::nvml::{DriverKind, LOADS_LIBRARIES, MigState};
 use crate::accounting::reading::ListingState;
 use crate::accounting::worker::ReadOutcome;
 use crate::survey::SurveyedGpu;
@@ -21,6 +21,10 @@ const ASK_THE_KERNEL_LOG: &str = "the driver refused the call: see dmesg for NVR
 /// What to do about what the driver cannot say.
 pub(super) const fn remedy(reason: UnknownReason) -> &'static str {
     match reason {
+        UnknownReason::NvmlLibraryNotFound if !LOADS_LIBRARIES => {
+            "this is the static build, for journals and bundles (bill, explain, audit verify): it cannot load the \
+             driver's library; install the package, or the dynamic program"
+        }
         UnknownReason::NvmlLibraryNotFound => {
             "install the NVIDIA driver, or name its library with --nvml-library"
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::accounting::driver::{DriverOptions, in_initial_pid_namespace};
+use crate::accounting::nvml::LOADS_LIBRARIES;
 use crate::argv::CmdlineMode;
 use crate::attribution::Attributor;
 use crate::config::{Config, Rules};
@@ -174,6 +175,9 @@ pub(super) fn missing_of_driver(watch: &Watch) -> Vec<Missing> {
 /// What to do about a missing prerequisite; `None` for what is no prerequisite.
 const fn remedy(reason: UnknownReason) -> Option<&'static str> {
     Some(match reason {
+        UnknownReason::NvmlLibraryNotFound if !LOADS_LIBRARIES => {
+            "no amounts; this is the static build, which cannot load the driver's library: install the package"
+        }
         UnknownReason::NvmlLibraryNotFound => {
             "no amounts; install the NVIDIA driver, or name its library with --nvml-library"
         }

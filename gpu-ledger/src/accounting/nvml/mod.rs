@@ -47,6 +47,10 @@ impl DriverKind {
 /// The name that is tried where no path is given.
 pub const LIBRARY_DEFAULT: &str = "libnvidia-ml.so.1";
 
+/// Whether this build can load a library at all. One that is linked statically with glibc could do so only where the host
+/// has the same glibc as its builder (the linker says so of `dlopen`), and would not tell: so it never tries.
+pub const LOADS_LIBRARIES: bool = !cfg!(target_feature = "crt-static");
+
 /// The opened library.
 #[derive(Debug)]
 pub struct Library {
@@ -59,6 +63,10 @@ pub struct Library {
 impl Library {
     /// Opens the library at `path`, or the system's, and initialises it. May block in the driver.
     pub fn open(path: Option<&Path>, calls: &mut Calls) -> Result<Self, Unknown> {
+        if !LOADS_LIBRARIES {
+            let detail = Some("static-build".to_owned());
+            return Err(Unknown { detail, ..Unknown::of(UnknownReason::NvmlLibraryNotFound) });
+        }
         let call = "nvmlInit_v2";
         let path = path.map_or_else(|| PathBuf::from(LIBRARY_DEFAULT), Path::to_path_buf);
         let opened = calls.run(call, || Nvml::builder().lib_path(path.as_os_str()).init());
