@@ -143,6 +143,20 @@ fn short_jobs_in_containers_that_are_gone_at_once_are_each_attributed_to_their_o
     assert_eq!(by["span_ms_total"], billed.bill["span_ms_total"]);
 }
 
+/// Only what held a GPU in the time that is asked about is explained.
+fn only_of_its_time(sim: &Sim, id: &str, found: &Value) {
+    let held = jiff::SignedDuration::from_millis(found["held_ms"].as_i64().unwrap());
+    let start: jiff::Timestamp = found["start"].as_str().unwrap().parse().unwrap();
+    let after = (start + held + jiff::SignedDuration::from_millis(1)).to_string();
+    let within = (start + jiff::SignedDuration::from_millis(1)).to_string();
+    assert_eq!(explain(sim, &[id, "--since", &after]).status.code(), Some(1));
+    assert_eq!(explain(sim, &[id, "--until", &start.to_string()]).status.code(), Some(1));
+    assert_eq!(explain(sim, &[id, "--until", &within]).status.code(), Some(0));
+    assert_eq!(explain(sim, &[id, "--since", "2200-01-01"]).status.code(), Some(64));
+    assert_eq!(explain(sim, &[id, "--utc", "--period", "all"]).stdout, explain(sim, &[id]).stdout);
+    assert_eq!(explain(sim, &[id, "--utc", "--period", "2001"]).status.code(), Some(1));
+}
+
 #[test]
 fn a_service_is_its_unit_and_every_settlement_says_why() {
     let test = "a_service_is_its_unit_and_every_settlement_says_why";
@@ -206,20 +220,7 @@ fn a_service_is_its_unit_and_every_settlement_says_why() {
             "{page}"
         );
     }
-    // Only what held a GPU in the time that is asked about.
-    let held = jiff::SignedDuration::from_millis(found["held_ms"].as_i64().unwrap());
-    let start: jiff::Timestamp = found["start"].as_str().unwrap().parse().unwrap();
-    let after = (start + held + jiff::SignedDuration::from_millis(1)).to_string();
-    let within = (start + jiff::SignedDuration::from_millis(1)).to_string();
-    assert_eq!(explain(&sim, &[id, "--since", &after]).status.code(), Some(1));
-    assert_eq!(explain(&sim, &[id, "--until", &start.to_string()]).status.code(), Some(1));
-    assert_eq!(explain(&sim, &[id, "--until", &within]).status.code(), Some(0));
-    assert_eq!(explain(&sim, &[id, "--since", "2200-01-01"]).status.code(), Some(64));
-    assert_eq!(
-        explain(&sim, &[id, "--utc", "--period", "all"]).stdout,
-        explain(&sim, &[id]).stdout
-    );
-    assert_eq!(explain(&sim, &[id, "--utc", "--period", "2001"]).status.code(), Some(1));
+    only_of_its_time(&sim, id, found);
     let nobody = explain(&sim, &["--job", "4711"]);
     assert_eq!(nobody.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("lists their ids"));
