@@ -1,6 +1,8 @@
 //! How processes begin and end.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Command;
 
 use gpu_ledger::kernel::TracerOptions;
@@ -136,5 +138,28 @@ fn every_exit_status_is_what_wait_reports() {
     for code in [0, 1, 42, 255] {
         let pid = watch.act(&["exit", &code.to_string()]);
         assert_eq!(watch.exit_of(pid).wait_status, Some(exited(code)));
+    }
+}
+
+#[test]
+fn a_setuid_program_has_the_user_who_started_it_and_the_one_it_runs_as() {
+    const NOBODY: u32 = 65_534;
+    let name = "a_setuid_program_has_the_user_who_started_it_and_the_one_it_runs_as";
+    let Some(mut watch) = watched(name) else { return };
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("kernel-events-setuid-{}", std::process::id()));
+    std::fs::copy(actor(), &program).unwrap();
+    // The mode after the owner: changing that takes the bit away.
+    std::os::unix::fs::chown(&program, Some(NOBODY), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut child = Command::new(&program).args(["exit", "0"]).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let exec = watch.exec_of(Pid(child.id()));
+    let exit = watch.exit_of(Pid(child.id()));
+    std::fs::remove_file(&program).unwrap();
+    let own = rustix::process::getuid().as_raw();
+    assert_ne!(own, NOBODY, "this test is of two users");
+    for subject in [&exec.subject, &exit.subject] {
+        assert_eq!((subject.uid, subject.euid), (Some(own), Some(NOBODY)));
     }
 }

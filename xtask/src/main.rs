@@ -9,6 +9,8 @@ mod fuzz;
 mod kernels;
 mod number;
 mod nvsim;
+#[cfg(test)]
+mod reports;
 mod sanitize;
 mod text;
 mod unsafety;
